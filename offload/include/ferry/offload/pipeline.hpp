@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/block_gate.hpp>
+#include <ferry/offload/ids.hpp>
+#include <ferry/offload/module_tree.hpp>
+#include <ferry/offload/packing.hpp>
+#include <ferry/offload/plan.hpp>
+#include <ferry/platform/device.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ferry {
+
+/// The tensors of one unit, as something that can be pointed at other memory. Tensor objects keep
+/// their identity, shape, strides, offset and flags through every call; only the memory changes.
+///
+/// Starts out *ordinary*: every tensor has its own memory, the original. Used by one thread at a
+/// time, and destroyed only when ordinary or together with the model.
+class weight_unit {
+public:
+  weight_unit() = default;
+  weight_unit(const weight_unit&) = delete;
+  weight_unit& operator=(const weight_unit&) = delete;
+  virtual ~weight_unit() = default;
+
+  [[nodiscard]] virtual const packed_layout& layout() const = 0;
+
+  /// Returns the original bytes of each `layout().storages` entry, in that order.
+  /// @pre `drop_originals` has not been called since the unit was last ordinary
+  [[nodiscard]] virtual std::vector<const_bytes> originals() const = 0;
+
+  /// Returns `mapped` if the originals are pages of a mapped file, else `pageable`.
+  [[nodiscard]] virtual memory_kind originals_kind() const = 0;
+
+  /// Points every tensor at a placeholder that fails loudly with the unit's name when it is used.
+  /// Keeps the originals.
+  virtual void park() = 0;
+
+  /// Points every tensor at packed bytes that begin at `base`. Allocates nothing after the first
+  /// call.
+  virtual void bind(std::byte* base) noexcept = 0;
+
+  /// Lets go of the original memory; `restore` then needs the master.
+  virtual void drop_originals() noexcept = 0;
+
+  /// Makes the unit ordinary again: on the originals where they were kept, otherwise on fresh
+  /// memory filled from `master`, the packed bytes. All or nothing.
+  virtual void restore(const_bytes master) = 0;
+};
+
+/// A diffusion pipeline as the runtime sees it. Lives at least as long as it is enabled.
+class pipeline {
+public:
+  pipeline() = default;
+  pipeline(const pipeline&) = delete;
+  pipeline& operator=(const pipeline&) = delete;
+  virtual ~pipeline() = default;
+
+  /// Returns the fully qualified class name, as warnings print it.
+  [[nodiscard]] virtual std::string_view type_name() const = 0;
+  [[nodiscard]] virtual std::shared_ptr<const module_node> root() const = 0;
+
+  /// Returns the components by role if the pipeline declares them; otherwise known attribute names
+  /// are scanned.
+  [[nodiscard]] virtual std::optional<component_roles> declared_components() const = 0;
+  [[nodiscard]] virtual std::optional<offload_plan> declared_plan() const = 0;
+
+  /// Returns whether the pipeline brings its own model-level offload.
+  [[nodiscard]] virtual bool has_custom_model_offload() const = 0;
+
+  /// Makes the tensors of `layout` one unit. `path` names it in messages.
+  [[nodiscard]] virtual std::unique_ptr<weight_unit> make_unit(std::string path,
+                                                               packed_layout layout) = 0;
+
+  /// Makes the module `block` go through `gate` whenever it is called: acquire `id`, bind `unit`,
+  /// run, park, release. `unit` outlives the hook.
+  /// @throws ferry_error `already_enabled` if the module has such a hook; the module is unchanged
+  virtual void install_block_hook(object_id block, block_id id, weight_unit& unit,
+                                  std::shared_ptr<block_gate> gate) = 0;
+
+  /// Takes the hook off again. No hook: nothing happens.
+  virtual void remove_block_hook(object_id block) = 0;
+};
+
+} // namespace ferry

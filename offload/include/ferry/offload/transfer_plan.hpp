@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/ids.hpp>
+#include <ferry/offload/packing.hpp>
+#include <ferry/offload/plan.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+/// One streamed block.
+struct planned_block {
+  block_id id{};
+  std::string path;
+  object_id node{};
+  packed_layout layout;
+};
+
+/// The streamed blocks of one stack, in declaration order.
+struct planned_ring {
+  std::string path; ///< Of the component, with the list where there are several.
+  std::vector<block_id> blocks;
+};
+
+/// Tensors that stay on the device while the backend is enabled.
+struct planned_resident {
+  std::string path; ///< Of the component.
+  packed_layout layout;
+};
+
+/// What has to be moved, in bytes: the resolved plan with every tensor given its place.
+///
+/// A storage that two units use in overlapping ranges (tied weights, an embedding shared with a
+/// head) belongs to a resident unit, so that it exists once and all ties see it.
+struct transfer_plan {
+  std::vector<planned_block> blocks; ///< By `block_id`.
+  std::vector<planned_ring> rings;   ///< Encoders first, then DiTs, in the resolved order.
+  std::vector<planned_resident> residents;
+  std::size_t slot_bytes = 0;     ///< The largest block, aligned.
+  std::size_t resident_bytes = 0; ///< Sum over `residents`, aligned.
+
+  /// Returns the device memory that `slots` slots and the residents need.
+  [[nodiscard]] std::size_t device_bytes(std::size_t slots) const noexcept {
+    return resident_bytes + slots * slot_bytes;
+  }
+};
+
+/// Gives every tensor of a layerwise plan its place. Pure.
+[[nodiscard]] transfer_plan plan_transfers(const resolved_offload_plan& resolved);
+
+} // namespace ferry

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/platform/device.hpp>
+
+#include <filesystem>
+#include <string>
+
+namespace ferry {
+
+/// A file mapped read-only. Immovable: spans into it are kept all over the program.
+class mapped_file {
+public:
+  /// @throws ferry_error `io_failure` with the path and the operating system's reason
+  explicit mapped_file(std::filesystem::path path);
+  mapped_file(const mapped_file&) = delete;
+  mapped_file& operator=(const mapped_file&) = delete;
+  ~mapped_file();
+
+  [[nodiscard]] const_bytes bytes() const noexcept { return bytes_; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+private:
+  std::filesystem::path path_;
+  const_bytes bytes_;
+};
+
+/// Asks the operating system to read `range` of a mapped file ahead. A hint; never fails.
+void read_ahead(const_bytes range) noexcept;
+
+/// Takes the pages that lie wholly inside `range` of a mapped file out of the resident set. The
+/// contents stay what they are: a later access reads the file again.
+void drop_resident_pages(const_bytes range) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/platform/stream.hpp"
+
+#include "ferry/platform/error.hpp"
+
+namespace ferry {
+
+stream::stream(device& owner, std::string_view name)
+    : owner_(&owner), id_(owner.create_stream(name)) {}
+
+stream::~stream() {
+  owner_->destroy_stream(id_);
+}
+
+void stream::copy(const copy_operation& operation) {
+  FERRY_ASSERT(operation.target.size() == operation.source.size());
+  owner_->copy(id_, operation);
+}
+
+void stream::compute(const compute_operation& operation) {
+  owner_->compute(id_, operation);
+}
+
+void stream::discard(mutable_bytes range, operation_tag tag) {
+  owner_->discard(id_, range, tag);
+}
+
+void stream::mark(operation_tag tag) {
+  owner_->mark(id_, tag);
+}
+
+void stream::record(event& e) {
+  owner_->record(id_, e.id());
+}
+
+void stream::wait(const event& e, wait_edge edge) {
+  owner_->wait(id_, e.id(), edge);
+}
+
+void stream::synchronize(wait_edge edge) {
+  owner_->synchronize(id_, edge);
+}
+
+void stream::settle() {
+  owner_->settle(id_);
+}
+
+} // namespace ferry
