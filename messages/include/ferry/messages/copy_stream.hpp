@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/messages/caf.hpp>
+#include <ferry/messages/supervisor.hpp>
+#include <ferry/messages/values.hpp>
+#include <ferry/offload/ids.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace ferry {
+
+class streaming;
+
+/// Takes on the slots and host masters of an enabled backend, and loads its residents. The worker
+/// shares `through` with the other actors of the backend until `close_copies`.
+struct open_copies {
+  std::shared_ptr<streaming> through;
+  causal_stamp stamp;
+};
+
+/// Copies one block into one slot, once the slot's last use is over.
+struct fetch_block {
+  block_id block{};
+  slot_id slot{};
+  std::uint64_t generation = 0;
+  causal_stamp stamp;
+};
+
+/// Makes what a slot holds worthless, after the copies into it.
+struct discard_slot {
+  slot_id slot{};
+  causal_stamp stamp;
+};
+
+/// Records everything enqueued so far, for whoever has to wait until it has run.
+struct drain_copies {
+  causal_stamp stamp;
+};
+
+/// Lets go of the backend.
+struct close_copies {
+  causal_stamp stamp;
+};
+
+/// Owns the copy stream of one device: moves weights from host masters to the device, in the order
+/// asked for. Handlers enqueue and never wait.
+using copy_stream_actor = actor_interface<
+    // Answers once the copies of the residents are enqueued and their event is recorded. Fails with
+    // the device's failure, `busy` if a backend is open, or the cause of a drain.
+    caf::result<answered>(open_copies),
+    // Publishes the slot on the backend's ticket board once its copies are enqueued. A failure goes
+    // to the board, where the model thread sees it at once, and to the supervisor. Without an open
+    // backend, or once drained, nothing happens.
+    caf::result<void>(fetch_block),
+    // As `fetch_block`, but publishes nothing.
+    caf::result<void>(discard_slot),
+    // Answers once the backend's drain event is recorded behind everything enqueued so far. Works
+    // on a drained worker too. Fails with the device's failure.
+    caf::result<answered>(drain_copies),
+    // Never fails; without an open backend nothing happens.
+    caf::result<answered>(close_copies),
+    // As every child.
+    caf::result<void>(start_child), caf::result<void>(drain_child),
+    caf::result<void>(release_child)>;
+
+} // namespace ferry
+
+FERRY_LOCAL_MESSAGE(ferry::open_copies)
+FERRY_LOCAL_MESSAGE(ferry::fetch_block)
+FERRY_LOCAL_MESSAGE(ferry::discard_slot)
+FERRY_LOCAL_MESSAGE(ferry::drain_copies)
+FERRY_LOCAL_MESSAGE(ferry::close_copies)

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/messages/block_prefetcher.hpp>
+#include <ferry/messages/copy_stream.hpp>
+#include <ferry/messages/offloader.hpp>
+#include <ferry/messages/supervisor.hpp>
+#include <ferry/messages/values.hpp>
+
+CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
+
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::answered))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::begin_request))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::end_request))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::announce_blocks))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::start_child))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_child))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::release_child))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::start_children))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::stop_children))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::stopped))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::child_failed))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::query_children))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::children_state))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::open_copies))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::fetch_block))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::discard_slot))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_copies))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_copies))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::open_ring))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_ring))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::demand_block))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::block_released))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::query_ring))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::ring_counts))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::enable_pipeline))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::enable_weights))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::enabled))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::disable_backend))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::query_offload))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::offload_state))
+
+CAF_END_TYPE_ID_BLOCK(ferry_messages)

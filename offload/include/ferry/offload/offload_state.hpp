@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/config.hpp>
+#include <ferry/platform/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace ferry {
+
+/// What offloading made of one component. Sizes count shared storage once.
+struct component_state {
+  std::size_t bytes = 0;
+  bool selected = false;
+  bool on_demand = false;
+  std::size_t blocks = 0;              ///< All blocks of its stacks.
+  std::size_t streamed_bytes = 0;      ///< What the ring moves for one pass over all its blocks.
+  std::size_t largest_block_bytes = 0; ///< As it lies in a slot.
+  std::size_t resident_blocks = 0;     ///< Blocks that are not streamed.
+};
+
+/// A moment in the life of a runtime, by value.
+struct offload_state {
+  offload_strategy strategy = offload_strategy::none;
+  bool enabled = false;
+  bool in_request = false;
+  std::optional<failure> first_failure; ///< Set once a transfer failed; only disable works then.
+
+  std::map<std::string, component_state> components; ///< By path. Empty for bare weights.
+  std::size_t slots = 0;
+  std::size_t slot_bytes = 0;     ///< Of one slot.
+  std::size_t resident_bytes = 0; ///< On the device for as long as the backend is enabled.
+  std::uint64_t pinned_bytes = 0;
+  std::uint64_t peak_device_weight_bytes = 0; ///< Residents and slots, since enable.
+
+  // Since enable.
+  std::uint64_t prefetches = 0;     ///< Fetches submitted before their block was asked for.
+  std::uint64_t blocking_loads = 0; ///< Fetches that only began when their block was asked for.
+  std::uint64_t device_allocations = 0;
+
+  std::uint32_t tickets_in_flight = 0; ///< Slots asked for, submitted or in use now.
+  std::uint32_t slots_free = 0;
+};
+
+} // namespace ferry
