@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/block_gate.hpp>
+#include <ferry/offload/config.hpp>
+#include <ferry/offload/ids.hpp>
+#include <ferry/offload/offload_state.hpp>
+#include <ferry/platform/device.hpp>
+#include <ferry/platform/error.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace ferry {
+
+class pipeline;
+struct bare_weights;
+
+struct runtime_options {
+  std::size_t slots = 2; ///< Blocks that the device holds at a time, at least 1.
+  /// Most device memory that weights may take. Nothing: what the device has.
+  std::optional<std::uint64_t> device_memory = std::nullopt;
+  std::size_t worker_threads = 1; ///< For the actors that never block. One is the fastest.
+
+  // Every wait of the runtime ends.
+  std::chrono::milliseconds acquire_deadline{60'000};  ///< Until a copy is enqueued, not until it ran.
+  std::chrono::milliseconds request_deadline{60'000};  ///< Begin, end, announce, state.
+  std::chrono::milliseconds enable_deadline{1'800'000}; ///< Enable and disable; both move all weights.
+  std::chrono::milliseconds stop_deadline{10'000};     ///< Of the destructor.
+};
+
+/// Streams the weights of one pipeline to one device: the actors that do it, and plain calls that
+/// talk to them.
+///
+/// Calls block until the actors have answered and may come from any thread, one at a time for those
+/// that change something; `state` and `stop` may come at any time. A refused call changes nothing.
+/// After a failure on the way of a transfer every call but `disable`, `state` and `stop` fails with
+/// that first cause.
+class runtime {
+public:
+  /// @throws ferry_error `invalid_argument`
+  runtime(std::shared_ptr<device> target, runtime_options options);
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
+
+  /// Stops, within `options.stop_deadline`.
+  ~runtime();
+
+  /// Starts the actors. A failed start leaves nothing behind and may be repeated, as may a start
+  /// after a stop. Fails with `already_enabled` while started.
+  [[nodiscard]] result<void> start();
+
+  /// Disables and stops the actors, in order. Always ends: after `deadline` it fails with
+  /// `deadline_exceeded` and names who was late; what those hold stays alive, and a second stop
+  /// tries again. Stopping what is stopped succeeds.
+  result<void> stop(std::chrono::milliseconds deadline);
+
+  /// Offloads `subject` as `config` says. Nothing to offload: a warning is logged, nothing is placed
+  /// and the state says so. A failure leaves ordinary tensors with exact values and no hooks.
+  /// Fails with what the resolver found, `out_of_device_memory` with the least size that works,
+  /// `unsupported`, `already_enabled`, or a failure of the device.
+  [[nodiscard]] result<void> enable(std::shared_ptr<pipeline> subject,
+                                    const offload_config& config);
+
+  /// Streams bytes that belong to no pipeline. Whoever computes on them goes through the gate, which
+  /// may outlive the runtime and then fails.
+  [[nodiscard]] result<std::shared_ptr<block_gate>>
+  enable(std::shared_ptr<const bare_weights> weights);
+
+  /// Makes the tensors ordinary again and gives the device memory back. Fails with `busy` during a
+  /// request; with `incomplete`, having kept what it could not restore, and may then be repeated.
+  [[nodiscard]] result<void> disable();
+
+  /// Brings the first blocks of a request on their way. Blocks run outside a request as well.
+  [[nodiscard]] result<void> begin_request();
+
+  /// Ends the request: no copy is in flight and no block on the device afterwards.
+  [[nodiscard]] result<void> end_request();
+
+  /// Tells which blocks run next, in order. Without it the order that really ran is learned.
+  [[nodiscard]] result<void> announce(std::vector<block_id> blocks);
+
+  /// Describes the runtime at this moment. Fails with `not_enabled` unless started.
+  [[nodiscard]] result<offload_state> state() const;
+
+private:
+  struct impl;
+
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace ferry
