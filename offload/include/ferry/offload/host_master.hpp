@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/packing.hpp>
+#include <ferry/platform/device.hpp>
+#include <ferry/platform/memory.hpp>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace ferry {
+
+/// The authoritative host copy of one unit's weights, in packed form. Immutable once made, so
+/// that any thread may read it, and nothing is ever copied back into it.
+///
+/// Copies from it are asynchronous: it outlives every fetch that reads it.
+class host_master {
+public:
+  /// One contiguous copy of a fetch.
+  struct segment {
+    const_bytes source;
+    std::size_t offset = 0; ///< In the packed bytes.
+    memory_kind kind = memory_kind::pageable;
+  };
+
+  /// Makes a master of the originals themselves, which stay where they are. The bytes are not
+  /// owned. `originals` go with `layout.storages`, in order.
+  [[nodiscard]] static host_master kept(const packed_layout& layout,
+                                        std::span<const const_bytes> originals, memory_kind kind);
+
+  /// Makes a packed copy in one piece of pinned memory; padding is zero. The originals may go.
+  /// @throws device_error `out_of_host_memory`
+  [[nodiscard]] static host_master pinned(device& owner, const packed_layout& layout,
+                                          std::span<const const_bytes> originals);
+
+  /// Returns the copies that put the unit into a slot, in order of offset, neighbours joined.
+  [[nodiscard]] std::span<const segment> segments() const noexcept { return segments_; }
+
+  /// Returns all packed bytes of a pinned master; nothing of a kept one.
+  [[nodiscard]] const_bytes whole() const noexcept { return region_.bytes(); }
+
+  /// Returns the size of the packed form, padding included.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+private:
+  explicit host_master(std::size_t bytes) : bytes_(bytes) {}
+
+  std::size_t bytes_;
+  memory_block region_; ///< Empty for a kept master.
+  std::vector<segment> segments_;
+};
+
+} // namespace ferry

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/platform/device.hpp>
+
+#include <array>
+
+namespace ferry {
+
+/// The copy stream waits for the slot's last use: a fetch must not overwrite what a block still
+/// reads.
+inline constexpr wait_edge fetch_waits_last_use{"fetch_waits_last_use"};
+
+/// The compute stream waits for a block's fetch: its weights must be there before it runs.
+inline constexpr wait_edge compute_waits_fetch{"compute_waits_fetch"};
+
+/// The compute stream waits for the resident units, which are loaded on the copy stream.
+inline constexpr wait_edge compute_waits_resident_load{"compute_waits_resident_load"};
+
+/// The host waits for the copy stream before masters or the arena go: copies still read and write
+/// them.
+inline constexpr wait_edge drain_before_restore{"drain_before_restore"};
+
+/// The host waits for the compute stream before the arena goes: blocks and residents may still be
+/// read there.
+inline constexpr wait_edge drain_compute_before_release{"drain_compute_before_release"};
+
+/// Every ordering that the layerwise backend relies on. docs/memory-model.md says why of each, and
+/// a test shows that nothing works without it.
+inline constexpr std::array all_wait_edges{
+    fetch_waits_last_use, compute_waits_fetch,          compute_waits_resident_load,
+    drain_before_restore, drain_compute_before_release,
+};
+
+} // namespace ferry
