@@ -1,0 +1,382 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "support/fake_pipeline.hpp"
+
+#include <ferry/platform/error.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace ferry::test {
+namespace {
+
+std::size_t elements_of(const std::vector<std::int64_t>& shape) {
+  std::size_t count = 1;
+  for (const auto extent : shape) {
+    count *= static_cast<std::size_t>(extent);
+  }
+  return count;
+}
+
+std::vector<std::int64_t> contiguous(const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (auto i = shape.size(); i > 1; --i) {
+    strides[i - 2] = strides[i - 1] * std::max<std::int64_t>(shape[i - 1], 1);
+  }
+  return strides;
+}
+
+object_id id_of(const void* object) {
+  return object_id{reinterpret_cast<std::uintptr_t>(object)};
+}
+
+template <class Visit>
+void walk(const fake_node& from, std::set<const fake_module*>& seen, const Visit& visit) {
+  if (!seen.insert(from.get()).second) {
+    return;
+  }
+  visit(*from);
+  for (const auto& [name, below] : from->own_children()) {
+    walk(below, seen, visit);
+  }
+}
+
+class fake_unit final : public weight_unit {
+public:
+  fake_unit(std::string path, packed_layout layout,
+            std::vector<std::shared_ptr<fake_storage>> parts,
+            std::shared_ptr<std::vector<std::string>> log)
+      : path_(std::move(path)), layout_(std::move(layout)), parts_(std::move(parts)),
+        log_(std::move(log)) {}
+
+  const packed_layout& layout() const override { return layout_; }
+
+  std::vector<const_bytes> originals() const override {
+    std::vector<const_bytes> all;
+    for (std::size_t i = 0; i != parts_.size(); ++i) {
+      const auto& place = layout_.storages[i];
+      all.push_back(const_bytes{parts_[i]->bytes}.subspan(place.begin, place.bytes));
+    }
+    return all;
+  }
+
+  memory_kind originals_kind(std::size_t) const override { return memory_kind::pageable; }
+
+  void park() override {
+    log_->push_back("park " + path_);
+    for (const auto& part : parts_) {
+      part->current = nullptr;
+    }
+  }
+
+  void bind(std::byte* base) noexcept override {
+    for (std::size_t i = 0; i != parts_.size(); ++i) {
+      parts_[i]->current = base + layout_.storages[i].offset - layout_.storages[i].begin;
+    }
+  }
+
+  void drop_originals() noexcept override {
+    for (const auto& part : parts_) {
+      std::fill(part->bytes.begin(), part->bytes.end(), std::byte{0xff});
+    }
+    dropped_ = true;
+  }
+
+  void restore(const_bytes master) override {
+    log_->push_back("restore " + path_);
+    for (std::size_t i = 0; i != parts_.size(); ++i) {
+      const auto& place = layout_.storages[i];
+      if (dropped_) {
+        std::memcpy(parts_[i]->bytes.data() + place.begin, master.data() + place.offset,
+                    place.bytes);
+      }
+      parts_[i]->current = parts_[i]->bytes.data();
+    }
+    dropped_ = false;
+  }
+
+private:
+  std::string path_;
+  packed_layout layout_;
+  std::vector<std::shared_ptr<fake_storage>> parts_;
+  std::shared_ptr<std::vector<std::string>> log_;
+  bool dropped_ = false;
+};
+
+} // namespace
+
+const_bytes fake_tensor::bytes() const {
+  if (storage == nullptr || storage->current == nullptr) {
+    throw std::runtime_error("a parked tensor was read");
+  }
+  return {storage->current, storage->bytes.size()};
+}
+
+fake_tensor_ptr tensor(std::vector<std::int64_t> shape, dtype type, unsigned char fill) {
+  auto storage = std::make_shared<fake_storage>();
+  storage->bytes.assign(elements_of(shape) * element_size(type), std::byte{fill});
+  storage->declared_bytes = storage->bytes.size();
+  storage->current = storage->bytes.data();
+  auto made = std::make_shared<fake_tensor>();
+  made->type = type;
+  made->strides = contiguous(shape);
+  made->shape = std::move(shape);
+  made->storage = std::move(storage);
+  return made;
+}
+
+fake_tensor_ptr meta_tensor(std::vector<std::int64_t> shape, dtype type) {
+  auto made = std::make_shared<fake_tensor>();
+  made->type = type;
+  made->strides = contiguous(shape);
+  made->shape = std::move(shape);
+  made->meta = true;
+  return made;
+}
+
+fake_tensor_ptr view(const fake_tensor_ptr& base, std::vector<std::int64_t> shape,
+                     std::vector<std::int64_t> strides, std::int64_t offset) {
+  auto made = std::make_shared<fake_tensor>(*base);
+  made->shape = std::move(shape);
+  made->strides = std::move(strides);
+  made->storage_offset = offset;
+  return made;
+}
+
+object_id fake_module::identity() const {
+  return id_of(this);
+}
+
+std::vector<module_node::child> fake_module::children() const {
+  return {children_.begin(), children_.end()};
+}
+
+std::vector<tensor_info> fake_module::tensors() const {
+  std::vector<tensor_info> all;
+  for (const auto& [name, role, persistent] : entries_) {
+    const auto& value = tensors_by_name_.at(name);
+    all.push_back({.name = name,
+                   .role = role,
+                   .persistent = persistent,
+                   .type = value->type,
+                   .shape = value->shape,
+                   .strides = value->strides,
+                   .storage_offset = value->storage_offset,
+                   .identity = id_of(value.get()),
+                   .storage = id_of(value->storage.get()),
+                   .storage_bytes = value->storage ? value->storage->declared_bytes : 0,
+                   .meta = value->meta});
+  }
+  return all;
+}
+
+attribute_kind fake_module::attribute(std::string_view name) const {
+  if (std::any_of(children_.begin(), children_.end(),
+                  [name](const auto& each) { return each.first == name; })) {
+    return attribute_kind::module;
+  }
+  const auto found = attributes_.find(name);
+  return found == attributes_.end() ? attribute_kind::missing : found->second;
+}
+
+fake_node fake_module::at(std::string_view path) {
+  auto here = shared_from_this();
+  while (!path.empty()) {
+    const auto dot = path.find('.');
+    const auto name = path.substr(0, dot);
+    const auto found = std::find_if(here->children_.begin(), here->children_.end(),
+                                    [name](const auto& each) { return each.first == name; });
+    if (found == here->children_.end()) {
+      throw std::out_of_range("no module " + std::string{name});
+    }
+    here = found->second;
+    path = dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1);
+  }
+  return here;
+}
+
+fake_node fake_module::parameter(std::string name, std::vector<std::int64_t> shape) {
+  return parameter(std::move(name), tensor(std::move(shape)));
+}
+
+fake_node fake_module::parameter(std::string name, fake_tensor_ptr value) {
+  return add(std::move(name), std::move(value), tensor_role::parameter, true);
+}
+
+fake_node fake_module::buffer(std::string name, fake_tensor_ptr value, bool persistent) {
+  return add(std::move(name), std::move(value), tensor_role::buffer, persistent);
+}
+
+fake_node fake_module::unregistered(std::string name, fake_tensor_ptr value) {
+  return add(std::move(name), std::move(value), tensor_role::unregistered, false);
+}
+
+fake_node fake_module::child(std::string name, fake_node value) {
+  children_.emplace_back(std::move(name), std::move(value));
+  return shared_from_this();
+}
+
+fake_node fake_module::null(std::string name) {
+  attributes_.emplace(std::move(name), attribute_kind::null);
+  return shared_from_this();
+}
+
+fake_node fake_module::plain(std::string name) {
+  attributes_.emplace(std::move(name), attribute_kind::other);
+  return shared_from_this();
+}
+
+fake_node fake_module::declares_blocks(std::vector<std::string> attributes, bool deprecated) {
+  blocks_ =
+      block_declaration{.attributes = std::move(attributes), .deprecated_spelling = deprecated};
+  return shared_from_this();
+}
+
+fake_node fake_module::stages(bool load_to_device, bool offload_to_cpu) {
+  staging_ = {.load_to_device = load_to_device, .offload_to_cpu = offload_to_cpu};
+  return shared_from_this();
+}
+
+fake_node fake_module::loaded(bool value) {
+  loaded_ = value;
+  return shared_from_this();
+}
+
+fake_node fake_module::as_list() {
+  list_ = true;
+  return shared_from_this();
+}
+
+fake_node fake_module::add(std::string name, fake_tensor_ptr value, tensor_role role,
+                           bool persistent) {
+  entries_.push_back({name, role, persistent});
+  tensors_by_name_.emplace(std::move(name), std::move(value));
+  return shared_from_this();
+}
+
+fake_node node(std::string type_name) {
+  return std::make_shared<fake_module>(std::move(type_name));
+}
+
+fake_node block(std::int64_t elements, unsigned char fill) {
+  return node("test.block")->parameter("weight", tensor({elements}, dtype::f32, fill));
+}
+
+fake_node list(std::vector<fake_node> items) {
+  auto made = node("test.list")->as_list();
+  for (std::size_t i = 0; i != items.size(); ++i) {
+    made->child(std::to_string(i), std::move(items[i]));
+  }
+  return made;
+}
+
+fake_node blocks(std::size_t count, std::int64_t elements, unsigned char first_fill) {
+  std::vector<fake_node> items;
+  for (std::size_t i = 0; i != count; ++i) {
+    items.push_back(block(elements, static_cast<unsigned char>(first_fill + i)));
+  }
+  return list(std::move(items));
+}
+
+fake_pipeline::fake_pipeline(fake_node root, std::string type_name)
+    : root_(std::move(root)), type_name_(std::move(type_name)),
+      log_(std::make_shared<std::vector<std::string>>()) {}
+
+std::optional<component_roles> fake_pipeline::declared_components() const {
+  return roles_;
+}
+
+std::optional<offload_plan> fake_pipeline::declared_plan() const {
+  ++plan_reads_;
+  return plan_;
+}
+
+std::unique_ptr<weight_unit> fake_pipeline::make_unit(std::string path, packed_layout layout) {
+  count_down("make_unit");
+  std::map<object_id, std::shared_ptr<fake_storage>> known;
+  std::set<const fake_module*> seen;
+  walk(root_, seen, [&known](const fake_module& each) {
+    for (const auto& [name, value] : each.own_tensors()) {
+      known.emplace(id_of(value->storage.get()), value->storage);
+    }
+  });
+  std::vector<std::shared_ptr<fake_storage>> parts;
+  for (const auto& place : layout.storages) {
+    parts.push_back(known.at(place.storage));
+  }
+  return std::make_unique<fake_unit>(std::move(path), std::move(layout), std::move(parts), log_);
+}
+
+void fake_pipeline::install_block_hook(object_id block, block_id id, weight_unit& unit,
+                                       std::shared_ptr<block_gate> gate) {
+  count_down("install_block_hook");
+  const auto [place, added] = hooks_.try_emplace(block, hook{id, &unit, std::move(gate)});
+  if (!added) {
+    throw ferry_error{{.code = errc::already_enabled, .detail = "the block already has a hook"}};
+  }
+  log_->push_back("hook");
+}
+
+void fake_pipeline::remove_block_hook(object_id block) {
+  if (hooks_.erase(block) != 0) {
+    log_->push_back("unhook");
+  }
+}
+
+std::vector<std::string> fake_pipeline::mutations() const {
+  auto all = *log_;
+  std::set<const fake_module*> seen;
+  walk(root_, seen, [&all](const fake_module& each) {
+    all.insert(all.end(), each.mutations().begin(), each.mutations().end());
+  });
+  return all;
+}
+
+fake_pipeline& fake_pipeline::declare(component_roles roles) {
+  roles_ = std::move(roles);
+  return *this;
+}
+
+fake_pipeline& fake_pipeline::plan(offload_plan plan) {
+  plan_ = std::move(plan);
+  return *this;
+}
+
+fake_pipeline& fake_pipeline::custom_model_offload() {
+  custom_ = true;
+  return *this;
+}
+
+fake_pipeline& fake_pipeline::fail_after(std::size_t n) {
+  failing_ = n;
+  return *this;
+}
+
+void fake_pipeline::call(std::string_view path, const std::function<void(fake_module&)>& body) {
+  const auto called = root_->at(path);
+  const auto found = hooks_.find(called->identity());
+  if (found == hooks_.end()) {
+    body(*called);
+    return;
+  }
+  const auto used = found->second;
+  const auto bytes = used.gate->acquire(used.id);
+  used.unit->bind(bytes.data());
+  body(*called);
+  used.unit->park();
+  used.gate->release(used.id);
+}
+
+void fake_pipeline::count_down(const char* what) {
+  if (failing_.has_value() && (*failing_)-- == 0) {
+    failing_.reset();
+    throw ferry_error{
+        {.code = errc::device_failure, .detail = std::string{what} + " was told to fail"}};
+  }
+}
+
+} // namespace ferry::test
