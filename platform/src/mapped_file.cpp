@@ -13,9 +13,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <system_error>
@@ -31,41 +31,49 @@ ferry_error file_error(const std::filesystem::path& path, std::string_view what,
                                 "': " + std::generic_category().message(code)});
 }
 
-/// Every live mapping of the process, so that a range alone tells which file it comes from, and so
-/// that advice never reaches memory that a mapping does not own.
+class descriptor {
+public:
+  explicit descriptor(const std::filesystem::path& path)
+      : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  descriptor(const descriptor&) = delete;
+  descriptor& operator=(const descriptor&) = delete;
+  ~descriptor() {
+    if (number_ >= 0)
+      ::close(number_);
+  }
+
+  [[nodiscard]] int number() const noexcept { return number_; }
+
+private:
+  int number_;
+};
+
+/// Every live mapping of the process, so that advice never reaches memory that no mapping owns:
+/// dropping the pages of ordinary memory would lose its contents.
 class mapping_table {
 public:
-  struct mapping {
-    const_bytes bytes;
-    int descriptor;
-    const std::filesystem::path* path;
-  };
-
-  void add(const mapping& added) {
+  void add(const_bytes mapping) {
     const auto lock = std::unique_lock(mutex_);
-    mappings_.emplace(added.bytes.data(), added);
+    sizes_.emplace(mapping.data(), mapping.size());
   }
 
-  void remove(const_bytes bytes) noexcept {
+  void remove(const_bytes mapping) noexcept {
     const auto lock = std::unique_lock(mutex_);
-    mappings_.erase(bytes.data());
+    sizes_.erase(mapping.data());
   }
 
-  [[nodiscard]] std::optional<mapping> find(const_bytes range) const noexcept {
+  [[nodiscard]] bool holds(const_bytes range) const noexcept {
     const auto lock = std::shared_lock(mutex_);
-    auto after = mappings_.upper_bound(range.data());
-    if (range.empty() || after == mappings_.begin())
-      return std::nullopt;
-    const auto& candidate = std::prev(after)->second;
-    const auto offset = static_cast<std::size_t>(range.data() - candidate.bytes.data());
-    if (offset + range.size() > candidate.bytes.size())
-      return std::nullopt;
-    return candidate;
+    const auto after = sizes_.upper_bound(range.data());
+    if (range.empty() || after == sizes_.begin())
+      return false;
+    const auto& [begin, size] = *std::prev(after);
+    return static_cast<std::size_t>(range.data() - begin) + range.size() <= size;
   }
 
 private:
   mutable std::shared_mutex mutex_;
-  std::map<const std::byte*, mapping, std::less<>> mappings_;
+  std::map<const std::byte*, std::size_t, std::less<>> sizes_;
 };
 
 mapping_table& mappings() {
@@ -73,9 +81,8 @@ mapping_table& mappings() {
   return table;
 }
 
-/// Advises on the pages of `range`. Both ends of a mapping lie on page boundaries or on its end.
 void advise(const_bytes range, int advice) noexcept {
-  if (!mappings().find(range))
+  if (!mappings().holds(range))
     return;
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(range.data()) / page * page;
@@ -85,37 +92,31 @@ void advise(const_bytes range, int advice) noexcept {
 
 } // namespace
 
-mapped_file::mapped_file(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (descriptor_ < 0)
+mapped_file::mapped_file(std::filesystem::path path) : path_(std::move(path)) {
+  const auto file = descriptor(path_);
+  if (file.number() < 0)
     throw file_error(path_, "cannot open", errno);
-
-  const auto fail = [this](std::string_view what, int code) {
-    ::close(descriptor_);
-    throw file_error(path_, what, code);
-  };
   struct ::stat status {};
-  if (::fstat(descriptor_, &status) != 0)
-    fail("cannot inspect", errno);
+  if (::fstat(file.number(), &status) != 0)
+    throw file_error(path_, "cannot inspect", errno);
   if (S_ISDIR(status.st_mode))
-    fail("cannot map", EISDIR);
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size == 0)
+    throw file_error(path_, "cannot map", EISDIR);
+  if (status.st_size == 0)
     return;
 
-  auto* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor_, 0);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  auto* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number(), 0);
   if (data == MAP_FAILED)
-    fail("cannot map", errno);
+    throw file_error(path_, "cannot map", errno);
   bytes_ = const_bytes(static_cast<const std::byte*>(data), size);
-  mappings().add({bytes_, descriptor_, &path_});
+  mappings().add(bytes_);
 }
 
 mapped_file::~mapped_file() {
-  if (!bytes_.empty()) {
-    mappings().remove(bytes_);
-    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-  }
-  ::close(descriptor_);
+  if (bytes_.empty())
+    return;
+  mappings().remove(bytes_);
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 void read_ahead(const_bytes range) noexcept {
@@ -124,27 +125,6 @@ void read_ahead(const_bytes range) noexcept {
 
 void drop_resident_pages(const_bytes range) noexcept {
   advise(range, MADV_DONTNEED);
-}
-
-bool copy_from_file(mutable_bytes target, const_bytes source) {
-  FERRY_ASSERT(target.size() == source.size());
-  const auto from = mappings().find(source);
-  if (!from)
-    return false;
-
-  auto offset = source.data() - from->bytes.data();
-  while (!target.empty()) {
-    const auto read = ::pread(from->descriptor, target.data(), target.size(), offset);
-    if (read < 0 && errno == EINTR)
-      continue;
-    if (read <= 0) {
-      const auto what = "cannot read byte " + std::to_string(offset) + " of";
-      throw file_error(*from->path, what, read < 0 ? errno : EIO);
-    }
-    target = target.subspan(static_cast<std::size_t>(read));
-    offset += read;
-  }
-  return true;
 }
 
 } // namespace ferry

@@ -24,26 +24,16 @@ public:
 
 private:
   std::filesystem::path path_;
-  int descriptor_;
   const_bytes bytes_;
 };
 
-// The functions below find the `mapped_file` that holds a range. They may be called from any thread
-// while it lives.
-
 /// Asks the operating system to read `range` of a mapped file ahead. A hint; never fails, and does
-/// nothing for other memory.
+/// nothing for memory that no live `mapped_file` holds.
 void read_ahead(const_bytes range) noexcept;
 
 /// Takes the pages that hold `range` of a mapped file out of the resident set, those at its edges
 /// included. The contents stay what they are: a later access reads the file again. Never fails,
-/// and does nothing for other memory.
+/// and does nothing for memory that no live `mapped_file` holds.
 void drop_resident_pages(const_bytes range) noexcept;
-
-/// Copies `source`, a range of a mapped file, without making its pages resident: the file is read.
-/// Returns false, and has copied nothing, if `source` does not lie in a mapped file.
-/// @pre `target.size() == source.size()`
-/// @throws ferry_error `io_failure` with the path, the place and the operating system's reason
-[[nodiscard]] bool copy_from_file(mutable_bytes target, const_bytes source);
 
 } // namespace ferry

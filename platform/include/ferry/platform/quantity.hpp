@@ -13,9 +13,9 @@ namespace ferry {
 
 /// Reads a size: `64MiB`, `1.5GB`, or a plain number of bytes such as `4096`.
 ///
-/// Units are `B`, `kB`, `MB`, `GB`, `TB` (powers of 1000) and `KiB`, `MiB`, `GiB`, `TiB` (powers
-/// of 1024), written exactly so and directly behind the number. At most six digits may follow the
-/// point; a fraction of a byte is dropped.
+/// Units are `B`, `kB` or `KB`, `MB`, `GB`, `TB` (powers of 1000) and `KiB`, `MiB`, `GiB`, `TiB`
+/// (powers of 1024), written exactly so and directly behind the number. At most six digits may
+/// follow the point; a fraction of a byte is dropped.
 /// @return `invalid_argument`, saying what is allowed
 [[nodiscard]] result<std::uint64_t> parse_bytes(std::string_view text);
 
