@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/platform/device.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+namespace ferry {
+
+struct host_device_options {
+  std::size_t memory; ///< Ceiling of device memory in bytes.
+};
+
+/// A machine without a GPU: device memory is RAM up to a ceiling, copies are real, compute runs on
+/// the calling thread.
+///
+/// - *Streams* are queues. A copy runs on the stream's own thread, which starts with the first one;
+///   anything else completes at once if nothing is queued before it. Destroying a stream runs what
+///   is queued and joins its thread.
+/// - *Mapped sources* are read ahead while earlier copies run, and their pages are dropped behind
+///   every few MiB copied, so that a model larger than the machine's memory passes through.
+/// - *Spans* are measured. A compute lasts until the next call on its stream, because its body runs
+///   on the caller in between.
+/// - *Failure* of a copy is sticky: later copies move nothing and throw `device_poisoned`; every
+///   `synchronize` and `settle` throws the first cause.
+///
+/// `synchronize` and `settle` sleep until the work is done. Thread-safe.
+class host_device final : public device {
+public:
+  explicit host_device(const host_device_options& options);
+  ~host_device() override;
+
+  [[nodiscard]] const device_traits& traits() const noexcept override;
+  [[nodiscard]] mutable_bytes allocate(memory_kind kind, std::size_t bytes) override;
+  void release(memory_kind kind, mutable_bytes block) noexcept override;
+  [[nodiscard]] device_memory memory() const override;
+  [[nodiscard]] stream_id create_stream(std::string_view name) override;
+  void destroy_stream(stream_id stream) noexcept override;
+  [[nodiscard]] event_id create_event() override;
+  void destroy_event(event_id event) noexcept override;
+  void copy(stream_id stream, const copy_operation& operation) override;
+  void compute(stream_id stream, const compute_operation& operation) override;
+  void discard(stream_id stream, mutable_bytes range, operation_tag tag) override;
+  void mark(stream_id stream, operation_tag tag) override;
+  void record(stream_id stream, event_id event) override;
+  void wait(stream_id stream, event_id event, wait_edge edge) override;
+  [[nodiscard]] bool ready(event_id event) override;
+  void synchronize(event_id event, wait_edge edge) override;
+  void synchronize(stream_id stream, wait_edge edge) override;
+  void settle(stream_id stream) override;
+  void host_read(const_bytes range, operation_tag tag) override;
+  void host_write(mutable_bytes range, operation_tag tag) override;
+  [[nodiscard]] host_thread_id create_host_thread(std::string_view name) override;
+  void destroy_host_thread(host_thread_id thread) noexcept override;
+  host_thread_id enter(host_thread_id thread) noexcept override;
+  [[nodiscard]] causal_stamp stamp() override;
+  void observe(const causal_stamp& stamp) override;
+  void spend(nanoseconds span) override;
+  [[nodiscard]] nanoseconds now() override;
+  [[nodiscard]] device_counters counters() const override;
+  void attach(operation_observer* observer) override;
+
+private:
+  class state;
+  std::unique_ptr<state> state_;
+};
+
+/// Returns the bytes of RAM in this machine.
+[[nodiscard]] std::size_t installed_memory() noexcept;
+
+} // namespace ferry

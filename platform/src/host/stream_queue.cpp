@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "host/stream_queue.hpp"
+
+#include "ferry/platform/error.hpp"
+#include "ferry/platform/mapped_file.hpp"
+
+#include "host/span_reporter.hpp"
+#include "host/sticky_fault.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+namespace ferry {
+
+namespace {
+
+constexpr std::size_t piece_bytes = std::size_t{4} << 20;
+constexpr std::size_t window_bytes = std::size_t{32} << 20;
+constexpr std::size_t longest_thread_name = 15;
+
+} // namespace
+
+stream_queue::stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
+                           sticky_fault& fault)
+    : id_(id), name_(name), reporter_(&reporter), fault_(&fault),
+      progress_(std::make_shared<stream_progress>()), ahead_(window_bytes) {}
+
+stream_queue::~stream_queue() {
+  {
+    const auto lock = std::scoped_lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_one();
+  if (thread_.joinable())
+    thread_.join();
+  end_compute();
+}
+
+void stream_queue::copy(const copy_operation& operation) {
+  const auto lock = std::scoped_lock(mutex_);
+  if (idle())
+    end_compute();
+  push(copy_job{operation, reporter_->now()});
+  if (operation.from == memory_kind::mapped)
+    ahead_.expect(operation.source);
+}
+
+void stream_queue::announce(operation_kind kind, operation_tag tag) {
+  const auto work = announcement{kind, tag, reporter_->now()};
+  const auto lock = std::scoped_lock(mutex_);
+  if (idle())
+    begin(work);
+  else
+    push(work);
+}
+
+void stream_queue::wait(const record_point& point) {
+  const auto lock = std::scoped_lock(mutex_);
+  if (idle())
+    end_compute();
+  if (!idle() || !point.reached())
+    push(point);
+}
+
+record_point stream_queue::record() {
+  const auto lock = std::scoped_lock(mutex_);
+  if (idle())
+    end_compute();
+  return {progress_, submitted_};
+}
+
+record_point stream_queue::tail() const {
+  const auto lock = std::scoped_lock(mutex_);
+  return {progress_, submitted_};
+}
+
+void stream_queue::push(job work) {
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      throw device_error(errc::device_failure, "start the thread of stream '" + name_ + "'",
+                         error.what());
+    }
+    ::pthread_setname_np(thread_.native_handle(), name_.substr(0, longest_thread_name).c_str());
+  }
+  pending_.push_back(std::move(work));
+  ++submitted_;
+  work_.notify_one();
+}
+
+void stream_queue::run() {
+  auto lock = std::unique_lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [this] { return stopping_ || !pending_.empty(); });
+    if (pending_.empty())
+      return;
+    end_compute();
+    const auto next = std::move(pending_.front());
+    pending_.pop_front();
+    if (const auto* announced = std::get_if<announcement>(&next)) {
+      begin(*announced);
+    } else {
+      lock.unlock();
+      if (const auto* work = std::get_if<copy_job>(&next))
+        run(*work);
+      else
+        std::get<record_point>(next).await();
+      lock.lock();
+    }
+    progress_->advance();
+  }
+}
+
+void stream_queue::run(const copy_job& work) {
+  const auto start = reporter_->now();
+  if (!fault_->raised()) {
+    try {
+      move_bytes(work.operation);
+    } catch (const std::exception& error) {
+      fault_->raise("a copy on stream '" + name_ + "' failed: " + error.what());
+    }
+  }
+  reporter_->report({.kind = operation_kind::copy,
+                     .stream = id_,
+                     .tag = work.operation.tag,
+                     .bytes = work.operation.source.size(),
+                     .enqueued = work.enqueued,
+                     .start = start,
+                     .end = reporter_->now()});
+}
+
+void stream_queue::move_bytes(const copy_operation& operation) {
+  if (operation.from != memory_kind::mapped) {
+    if (!operation.source.empty())
+      std::memmove(operation.target.data(), operation.source.data(), operation.source.size());
+    return;
+  }
+  auto target = operation.target;
+  auto source = operation.source;
+  while (!source.empty()) {
+    const auto piece = std::min(piece_bytes, source.size());
+    ask_ahead();
+    std::memcpy(target.data(), source.data(), piece);
+    drop_resident_pages(source.first(piece));
+    target = target.subspan(piece);
+    source = source.subspan(piece);
+    const auto lock = std::scoped_lock(mutex_);
+    ahead_.copied(piece);
+  }
+}
+
+void stream_queue::ask_ahead() {
+  for (;;) {
+    auto lock = std::unique_lock(mutex_);
+    const auto range = ahead_.next();
+    lock.unlock();
+    if (range.empty())
+      return;
+    read_ahead(range);
+  }
+}
+
+void stream_queue::begin(const announcement& work) {
+  end_compute();
+  const auto start = std::max(work.enqueued, reporter_->now());
+  const auto span = operation_span{.kind = work.kind,
+                                   .stream = id_,
+                                   .tag = work.tag,
+                                   .bytes = 0,
+                                   .enqueued = work.enqueued,
+                                   .start = start,
+                                   .end = start};
+  if (work.kind == operation_kind::compute)
+    computing_ = span;
+  else
+    reporter_->report(span);
+}
+
+void stream_queue::end_compute() {
+  if (!computing_)
+    return;
+  computing_->end = reporter_->now();
+  reporter_->report(*std::exchange(computing_, std::nullopt));
+}
+
+} // namespace ferry

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "ferry/platform/device.hpp"
+
+#include "host/read_window.hpp"
+#include "host/stream_progress.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <variant>
+
+namespace ferry {
+
+class span_reporter;
+class sticky_fault;
+
+/// One stream: what has been enqueued and has not run, and the thread that runs it. The thread
+/// starts with the first operation that cannot complete at once. Enqueued to by one thread at a
+/// time.
+class stream_queue {
+public:
+  stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
+               sticky_fault& fault);
+  stream_queue(const stream_queue&) = delete;
+  stream_queue& operator=(const stream_queue&) = delete;
+  /// Runs what is queued and joins the thread.
+  ~stream_queue();
+
+  void copy(const copy_operation& operation);
+  void announce(operation_kind kind, operation_tag tag);
+  void wait(const record_point& point);
+
+  /// Returns the place behind everything enqueued so far. What was announced last has ended.
+  [[nodiscard]] record_point record();
+
+  /// Returns the place behind everything enqueued so far.
+  [[nodiscard]] record_point tail() const;
+
+private:
+  struct copy_job {
+    copy_operation operation;
+    nanoseconds enqueued;
+  };
+  struct announcement {
+    operation_kind kind;
+    operation_tag tag;
+    nanoseconds enqueued;
+  };
+  using job = std::variant<copy_job, announcement, record_point>;
+
+  [[nodiscard]] bool idle() const noexcept { return progress_->reached(submitted_); }
+  void push(job work);
+  void run();
+  void run(const copy_job& work);
+  void move_bytes(const copy_operation& operation);
+  void ask_ahead();
+  void begin(const announcement& work);
+  void end_compute();
+
+  stream_id id_;
+  std::string name_;
+  const span_reporter* reporter_;
+  sticky_fault* fault_;
+  std::shared_ptr<stream_progress> progress_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<job> pending_;
+  std::uint64_t submitted_ = 0; ///< Queued so far; what completes at once is not counted.
+  bool stopping_ = false;
+  std::optional<operation_span> computing_; ///< Announced and not known to have ended.
+  read_window ahead_;
+  std::thread thread_;
+};
+
+} // namespace ferry
