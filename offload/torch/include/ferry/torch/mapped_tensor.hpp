@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/dtype.hpp>
+#include <ferry/platform/device.hpp>
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+
+namespace ferry {
+
+/// Returns nothing for an element type that Ferry does not move.
+[[nodiscard]] std::optional<dtype> dtype_of(at::ScalarType type) noexcept;
+[[nodiscard]] at::ScalarType scalar_type_of(dtype type) noexcept;
+
+/// Returns a contiguous tensor over `bytes` of a mapped file, which `owner` keeps mapped. The memory
+/// is read-only: the tensor may be read, and its storage rebound, but not written. Units know such
+/// storages as `memory_kind::mapped`.
+///
+/// Bytes that do not start at a multiple of the element size are copied to ordinary memory.
+/// @throws ferry_error `invalid_checkpoint` if `bytes` is not what `type` and `shape` need
+[[nodiscard]] at::Tensor tensor_over(std::shared_ptr<const void> owner, const_bytes bytes,
+                                     dtype type, at::IntArrayRef shape);
+
+/// Returns whether the tensor's memory is that of a mapped file, as `tensor_over` makes it.
+[[nodiscard]] bool is_mapped(const c10::Storage& storage) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/pipeline.hpp>
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace ferry {
+
+class hook_registry;
+
+struct torch_component {
+  std::string name; ///< One segment of a path: no dots.
+  std::shared_ptr<torch::nn::Module> module;
+};
+
+/// What the author of a pipeline says about it.
+struct torch_pipeline_description {
+  std::string type_name;
+  std::vector<torch_component> components;
+  std::optional<component_roles> roles = std::nullopt;
+  std::optional<offload_plan> plan = std::nullopt;
+  bool custom_model_offload = false;
+  at::Device compute_device{at::kCPU}; ///< Where blocks run, whatever holds their weights meanwhile.
+};
+
+/// A pipeline whose components are `torch::nn::Module`s. Keeps the modules alive.
+///
+/// Modules are known by identity, tensors by their `TensorImpl`, storages by their `StorageImpl`.
+/// A module may tell more about itself through `component_interfaces.hpp`. Lists are `block_list`,
+/// `ModuleList` and `Sequential`.
+///
+/// Used by one thread at a time. Calls of the modules are the caller's and need no lock, as long as
+/// no unit is made and no hook is installed or removed meanwhile.
+class torch_pipeline final : public pipeline {
+public:
+  /// @throws ferry_error `invalid_pipeline` for a name that is empty, has a dot or comes twice, and
+  /// for a component without a module
+  explicit torch_pipeline(torch_pipeline_description description);
+  ~torch_pipeline() override;
+
+  [[nodiscard]] std::string_view type_name() const override;
+  [[nodiscard]] std::shared_ptr<const module_node> root() const override;
+  [[nodiscard]] std::optional<component_roles> declared_components() const override;
+  [[nodiscard]] std::optional<offload_plan> declared_plan() const override;
+  [[nodiscard]] bool has_custom_model_offload() const override;
+
+  /// Returns where the component computes. Never inferred from where its weights are.
+  /// @throws ferry_error `not_found`
+  [[nodiscard]] at::Device compute_device(std::string_view component) const;
+
+  /// Returns the floating-point type of most of the component's elements, parked or not; float32
+  /// for a component that has none.
+  /// @throws ferry_error `not_found`
+  [[nodiscard]] at::ScalarType compute_dtype(std::string_view component) const;
+
+  /// Makes a module hookable that neither derives from `hookable` nor is `hooked`, and whose caller
+  /// goes through `call_through` or `hook_scope` with this registry. For a hookable module: its own.
+  [[nodiscard]] hook_registry& hooks_of(const std::shared_ptr<torch::nn::Module>& module);
+
+  /// @throws ferry_error `not_found` if the pipeline has no such tensor, `unsupported` for one whose
+  /// memory is not a plain storage on the CPU
+  [[nodiscard]] std::unique_ptr<weight_unit> make_unit(std::string path,
+                                                       packed_layout layout) override;
+
+  /// The hook is called "layerwise_offload". Calling a block while it runs already is an error.
+  /// @throws ferry_error also `not_found`, and `unsupported` if the module has no registry
+  void install_block_hook(object_id block, block_id id, weight_unit& unit,
+                          std::shared_ptr<block_gate> gate) override;
+  void remove_block_hook(object_id block) override;
+
+private:
+  class index;
+
+  torch_pipeline_description description_;
+  std::unique_ptr<index> index_;
+  std::unordered_map<const torch::nn::Module*, std::unique_ptr<hook_registry>> adopted_;
+};
+
+} // namespace ferry
