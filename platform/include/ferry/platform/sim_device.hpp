@@ -153,9 +153,10 @@ public:
   [[nodiscard]] device_counters counters() const override;
   void attach(operation_observer* observer) override;
 
+  class state; ///< Private to the implementation.
+
 private:
-  class state;
-  std::unique_ptr<state> state_;
+  std::shared_ptr<state> state_;
 };
 
 } // namespace ferry

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/platform/error.hpp>
+#include <ferry/platform/sim_device.hpp>
+
+#include "support/catch.hpp"
+
+#include <cstdint>
+#include <type_traits>
+
+namespace ferry::test {
+
+/// Runs `attempt` once for every device call it makes, failing a later call each time, and `check`
+/// after each failure. Ends with the first run in which nothing fails. An attempt fails by throwing
+/// a `ferry_error` or by returning false.
+/// @return how many calls were made to fail
+template <class Attempt, class Check>
+std::uint64_t at_every_fault_point(sim_device& gpu, Attempt attempt, Check check) {
+  auto succeeds = [&] {
+    try {
+      if constexpr (std::is_same_v<decltype(attempt()), bool>)
+        return attempt();
+      else
+        return attempt(), true;
+    } catch (const ferry_error&) {
+      return false;
+    }
+  };
+  for (std::uint64_t n = 0;; ++n) {
+    INFO("device call " << n << " fails, seed " << gpu.seed());
+    gpu.fail_after(n);
+    auto succeeded = succeeds();
+    auto failed = gpu.cancel_failure();
+    if (!failed) {
+      REQUIRE(succeeded);
+      return n;
+    }
+    CHECK_FALSE(succeeded);
+    check();
+  }
+}
+
+} // namespace ferry::test
