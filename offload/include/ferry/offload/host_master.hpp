@@ -27,9 +27,10 @@ public:
   };
 
   /// Makes a master of the originals themselves, which stay where they are. The bytes are not
-  /// owned. `originals` go with `layout.storages`, in order.
+  /// owned. `originals` and their `kinds` go with `layout.storages`, in order.
   [[nodiscard]] static host_master kept(const packed_layout& layout,
-                                        std::span<const const_bytes> originals, memory_kind kind);
+                                        std::span<const const_bytes> originals,
+                                        std::span<const memory_kind> kinds);
 
   /// Makes a packed copy in one piece of pinned memory; padding is zero. The originals may go.
   /// @throws device_error `out_of_host_memory`

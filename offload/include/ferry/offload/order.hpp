@@ -53,14 +53,15 @@ private:
   using symbol = std::uint32_t;
   using position = std::uint64_t;
 
-  [[nodiscard]] symbol at(position where) const noexcept { return history_[where & mask_].what; }
+  [[nodiscard]] symbol request_begin() const noexcept { return symbol(block_count()); }
+  [[nodiscard]] symbol request_end() const noexcept { return symbol(block_count() + 1); }
   [[nodiscard]] bool is_block(symbol what) const noexcept { return what < block_count(); }
+  [[nodiscard]] symbol at(position where) const noexcept { return history_[where & mask_].what; }
+  [[nodiscard]] position oldest() const noexcept { return size_ > mask_ ? size_ - mask_ : 0; }
+
   void append(symbol what) noexcept;
   void consume_announced(block_id used) noexcept;
   [[nodiscard]] position find_match(std::span<const symbol> recent_first) const noexcept;
-  [[nodiscard]] symbol continue_after(std::span<const symbol> recent_first,
-                                      position& place) const noexcept;
-  [[nodiscard]] std::size_t recent(std::span<symbol> recent_first, position last) const noexcept;
 
   struct entry {
     symbol what;
@@ -70,7 +71,7 @@ private:
   std::vector<entry> history_; ///< A circular buffer; `mask_` is its size - 1.
   position mask_ = 0;
   position size_ = 0;           ///< Entries ever added; the last one is at `size_ - 1`.
-  position place_ = 0;          ///< Matches the last entry; `nowhere` if nothing does.
+  position place_;              ///< Where the prediction is read: matches the last entry.
   std::vector<position> last_;  ///< By symbol: one past its last entry, 0 if none.
   std::vector<symbol> declared_next_;
   symbol first_ = 0;

@@ -94,36 +94,45 @@ public:
   [[nodiscard]] result<void> end_request();
 
   /// The model waits for `block`. Outside a request only that block is fetched.
-  /// Fails with `slot_conflict` if every slot is in use.
+  /// Fails with `slot_conflict` if every slot is in use, with `not_found` for a block that no ring
+  /// has.
   [[nodiscard]] result<commands> demand(block_id block);
 
   /// The model has released a ticket. Outside a request nothing is fetched. Fails with `stale_handle` if it is not the slot's current one.
   [[nodiscard]] result<commands> released(slot_id slot, std::uint64_t generation);
 
-  /// The model will run exactly `blocks` next. See `execution_order::announce`.
-  [[nodiscard]] commands announce(std::span<const block_id> blocks);
+  /// The model will run exactly `blocks` next. See `execution_order::announce`. Fails with
+  /// `not_found` for a block that no ring has.
+  [[nodiscard]] result<commands> announce(std::span<const block_id> blocks);
 
 private:
   struct seat {
     slot_ticket ticket;
     std::uint64_t retires_below = 0;
-    bool recorded = false;    ///< The use is in the order's history already.
-    bool used_before = false; ///< Since the last fetch into the slot.
-    bool wanted = false;      ///< Matches a predicted use; scratch of `fill`.
+    bool recorded = false;    ///< The order knows of this use already.
+    bool used_before = false; ///< By the model, since the last fetch into the slot.
+    bool wanted = false;      ///< Holds one of `expected_`.
   };
-  enum class revocable : std::uint8_t { nothing, anything };
+  struct expected_use {
+    block_id block{};
+    std::uint64_t generation = 0; ///< Of the ticket that is there for it, 0 if none.
+  };
+  enum class revocable { nothing, anything };
 
-  [[nodiscard]] seat& at(slot_id slot) noexcept;
-  [[nodiscard]] bool is_waiting(const seat& which) const noexcept;
+  [[nodiscard]] slot_id id_of(const seat& which) const noexcept;
+  void clear_results() noexcept;
   bool try_revoke(seat& which) noexcept;
-  [[nodiscard]] seat* unused_seat(revocable what) noexcept;
-  std::uint64_t fetch(seat& into, block_id block, std::uint64_t retires_below) noexcept;
-  void fill(revocable what);
+  bool fill(revocable what, std::optional<block_id> demanded);
+  void expect(std::optional<block_id> demanded, std::size_t usable) noexcept;
+  void match_tickets() noexcept;
+  [[nodiscard]] bool place_expected(revocable what, bool demanded) noexcept;
+  void fetch(seat& into, std::size_t use, bool demanded) noexcept;
 
   ticket_revoker* revoker_;
   execution_order order_;
   std::vector<seat> seats_;
-  std::vector<block_id> expected_;        ///< Scratch of `fill`.
+  std::vector<block_id> predicted_;
+  std::vector<expected_use> expected_;
   std::vector<fetch_command> commands_;
   std::vector<slot_id> emptied_;
   ring_counters counters_;

@@ -52,7 +52,8 @@ public:
   [[nodiscard]] result<void> revoke(std::uint64_t generation);
 
 private:
-  [[nodiscard]] result<void> check_current(std::uint64_t generation, std::string_view act) const;
+  [[nodiscard]] result<void> advance(std::uint64_t generation, std::string_view act, bool allowed,
+                                     ticket_state to);
   [[nodiscard]] failure conflict(std::string_view act) const;
 
   std::uint64_t generation_ = 0;

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/offload/host_master.hpp"
+
+#include <ferry/platform/error.hpp>
+
+#include <algorithm>
+
+namespace ferry {
+
+namespace {
+
+bool continues(const host_master::segment& before, const host_master::segment& next) noexcept {
+  return next.kind == before.kind && next.offset == before.offset + before.source.size() &&
+         next.source.data() == before.source.data() + before.source.size();
+}
+
+} // namespace
+
+host_master host_master::kept(const packed_layout& layout, std::span<const const_bytes> originals,
+                              std::span<const memory_kind> kinds) {
+  FERRY_ASSERT(originals.size() == layout.storages.size());
+  FERRY_ASSERT(kinds.size() == layout.storages.size());
+  host_master master(layout.bytes);
+  for (std::size_t i = 0; i < originals.size(); ++i) {
+    FERRY_ASSERT(originals[i].size() == layout.storages[i].bytes);
+    const segment next{originals[i], layout.storages[i].offset, kinds[i]};
+    auto& done = master.segments_;
+    if (!done.empty() && continues(done.back(), next))
+      done.back().source = {done.back().source.data(), done.back().source.size() + next.source.size()};
+    else
+      done.push_back(next);
+  }
+  return master;
+}
+
+host_master host_master::pinned(device& owner, const packed_layout& layout,
+                                std::span<const const_bytes> originals) {
+  FERRY_ASSERT(originals.size() == layout.storages.size());
+  host_master master(layout.bytes);
+  if (layout.bytes == 0)
+    return master;
+  master.region_ = memory_block(owner, memory_kind::pinned, layout.bytes);
+  const auto region = master.region_.bytes().first(layout.bytes);
+  owner.host_write(region, {.what = "fill master"});
+  std::size_t filled = 0;
+  for (std::size_t i = 0; i < originals.size(); ++i) {
+    const auto& storage = layout.storages[i];
+    FERRY_ASSERT(originals[i].size() == storage.bytes);
+    std::ranges::fill(region.subspan(filled, storage.offset - filled), std::byte{0});
+    std::ranges::copy(originals[i], region.subspan(storage.offset).begin());
+    filled = storage.offset + storage.bytes;
+  }
+  std::ranges::fill(region.subspan(filled), std::byte{0});
+  master.segments_.push_back({region, 0, memory_kind::pinned});
+  return master;
+}
+
+} // namespace ferry

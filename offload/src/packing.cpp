@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/offload/packing.hpp"
+
+#include "storage_use.hpp"
+
+#include <ferry/platform/memory.hpp>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace ferry {
+
+namespace {
+
+bool has_bytes(const tensor_info& tensor) noexcept {
+  return !tensor.meta && tensor.storage != object_id{} &&
+         std::ranges::find(tensor.shape, 0) == tensor.shape.end();
+}
+
+} // namespace
+
+std::pair<std::size_t, std::size_t> used_range(const tensor_info& tensor) {
+  if (!has_bytes(tensor))
+    return {0, 0};
+  auto first = tensor.storage_offset;
+  auto last = tensor.storage_offset;
+  for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
+    const auto reach = (tensor.shape[d] - 1) * tensor.strides[d];
+    (reach < 0 ? first : last) += reach;
+  }
+  const auto size = element_size(tensor.type);
+  return {static_cast<std::size_t>(first) * size, (static_cast<std::size_t>(last) + 1) * size};
+}
+
+packed_layout pack(std::span<const tensor_info> tensors) {
+  packed_layout layout;
+  std::vector<storage_use> uses;
+  std::vector<std::size_t> element_sizes;
+  std::vector<std::size_t> user; // Of each use, into `layout.tensors`.
+  std::unordered_set<object_id> seen;
+  for (const auto& tensor : tensors) {
+    if (!seen.insert(tensor.identity).second)
+      continue;
+    const auto [begin, end] = used_range(tensor);
+    if (begin != end) {
+      uses.push_back({tensor.storage, begin, end});
+      element_sizes.push_back(element_size(tensor.type));
+      user.push_back(layout.tensors.size());
+    }
+    layout.tensors.push_back({tensor.identity, packed_tensor::no_storage});
+  }
+
+  struct extent {
+    storage_use bytes;
+    std::size_t alignment;
+  };
+  std::vector<extent> extents;
+  const auto groups = overlap_groups(uses);
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    layout.tensors[user[i]].storage = groups[i];
+    if (groups[i] == extents.size()) {
+      extents.push_back({uses[i], element_sizes[i]});
+    } else {
+      auto& [bytes, alignment] = extents[groups[i]];
+      bytes.begin = std::min(bytes.begin, uses[i].begin);
+      bytes.end = std::max(bytes.end, uses[i].end);
+      alignment = std::max(alignment, element_sizes[i]);
+    }
+  }
+
+  for (auto [bytes, alignment] : extents) {
+    // Views of several element types stay aligned to each only relative to the storage's start.
+    bytes.begin -= bytes.begin % alignment;
+    const auto size = bytes.end - bytes.begin;
+    layout.storages.push_back({bytes.storage, bytes.begin, size, layout.bytes});
+    layout.bytes += align_up(size);
+  }
+  return layout;
+}
+
+} // namespace ferry

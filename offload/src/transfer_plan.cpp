@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/offload/transfer_plan.hpp"
+
+#include "storage_use.hpp"
+
+#include <ferry/platform/memory.hpp>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+namespace ferry {
+
+namespace {
+
+using node_set = std::unordered_set<object_id>;
+
+/// Tensors that go together, before it is known which of them are shared.
+struct unit {
+  std::string path;
+  std::shared_ptr<const module_node> node;
+  std::size_t component = 0; ///< Whose resident unit takes what the unit shares with others.
+  bool placed = true;
+  std::vector<tensor_info> tensors;
+};
+
+struct stack_units {
+  std::string path;
+  std::vector<std::size_t> blocks; ///< Into `draft::blocks`.
+};
+
+struct draft {
+  std::vector<unit> residents; ///< One for each component, then what is brought in on demand.
+  std::vector<unit> blocks;
+  std::vector<stack_units> stacks;
+  node_set elsewhere; ///< Modules that a walk from above leaves to a unit of their own.
+};
+
+std::vector<const resolved_component*> components_of(const resolved_offload_plan& plan) {
+  std::vector<const resolved_component*> all;
+  for (const auto* role : {&plan.encoders, &plan.dits, &plan.vaes, &plan.residents})
+    for (const auto& component : *role)
+      all.push_back(&component);
+  return all;
+}
+
+std::vector<const block_stack*> stacks_of(const resolved_component& component) {
+  std::vector<const block_stack*> all;
+  for (const auto& stack : component.stacks)
+    all.push_back(&stack);
+  for (const auto& child : component.children)
+    for (const auto* stack : stacks_of(child))
+      all.push_back(stack);
+  return all;
+}
+
+std::string stack_path(const resolved_component& component, const block_stack& stack) {
+  const auto& block = stack.blocks.front().path;
+  const auto list = block.substr(0, block.rfind('.'));
+  return list.starts_with(component.path) ? list : component.path + "." + list;
+}
+
+void add_children(const resolved_component& component, std::size_t index, draft& made) {
+  for (const auto& child : component.children) {
+    const auto node = child.node->identity();
+    if (child.on_demand || !child.selected)
+      made.elsewhere.insert(node);
+    if (child.on_demand)
+      made.residents.push_back({child.path, child.node, index, false, {}});
+    add_children(child, index, made);
+  }
+}
+
+void add_stacks(const resolved_component& component, std::size_t index, draft& made) {
+  const auto stacks = stacks_of(component);
+  for (const auto* stack : stacks) {
+    stack_units streamed;
+    for (const auto& block : std::span(stack->blocks).subspan(stack->resident_head)) {
+      const auto node = block.node->identity();
+      if (!made.elsewhere.insert(node).second)
+        continue;
+      streamed.blocks.push_back(made.blocks.size());
+      made.blocks.push_back({block.path, block.node, index, true, {}});
+    }
+    if (streamed.blocks.empty())
+      continue;
+    streamed.path = stacks.size() == 1 ? component.path : stack_path(component, *stack);
+    made.stacks.push_back(std::move(streamed));
+  }
+}
+
+/// Collects the registered tensors at and under `node`.
+void collect(const module_node& node, const node_set& elsewhere, node_set& visited,
+             std::vector<tensor_info>& into) {
+  if (!visited.insert(node.identity()).second)
+    return;
+  for (auto& tensor : node.tensors())
+    if (tensor.role != tensor_role::unregistered)
+      into.push_back(std::move(tensor));
+  for (const auto& [name, child] : node.children())
+    if (child && !elsewhere.contains(child->identity()))
+      collect(*child, elsewhere, visited, into);
+}
+
+draft gather(const resolved_offload_plan& resolved) {
+  draft made;
+  const auto components = components_of(resolved);
+  for (const auto* component : components)
+    made.residents.push_back(
+        {component->path, component->node, made.residents.size(), !component->on_demand, {}});
+  for (std::size_t i = 0; i < components.size(); ++i) {
+    add_stacks(*components[i], i, made);
+    add_children(*components[i], i, made);
+  }
+  for (const auto* component : components)
+    made.elsewhere.insert(component->node->identity());
+  for (auto* units : {&made.residents, &made.blocks})
+    for (auto& each : *units) {
+      node_set visited;
+      collect(*each.node, made.elsewhere, visited, each.tensors);
+    }
+  return made;
+}
+
+/// Uses of one storage that overlap.
+struct overlap {
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  std::size_t first_unit = none;
+  std::size_t home = none; ///< The resident unit that takes the storage if it is shared.
+  bool shared = false;
+};
+
+/// Moves what several units use to one resident unit.
+void share_overlaps(draft& made) {
+  std::vector<unit*> units;
+  for (auto* role : {&made.residents, &made.blocks})
+    for (auto& each : *role)
+      units.push_back(&each);
+
+  std::vector<storage_use> uses;
+  std::vector<std::size_t> user; // Of each use, into `units`.
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const auto& tensor : units[u]->tensors)
+      if (const auto [begin, end] = used_range(tensor); begin != end) {
+        uses.push_back({tensor.storage, begin, end});
+        user.push_back(u);
+      }
+  const auto groups = overlap_groups(uses);
+
+  std::vector<overlap> overlaps(uses.size());
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    auto& found = overlaps[groups[i]];
+    const auto u = user[i];
+    if (found.first_unit == overlap::none)
+      found.first_unit = u;
+    found.shared = found.shared || found.first_unit != u;
+    if (found.home == overlap::none && units[u]->placed)
+      found.home = u < made.residents.size() ? u : units[u]->component;
+  }
+
+  std::vector<std::vector<tensor_info>> kept(units.size());
+  std::size_t use = 0;
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (auto& tensor : units[u]->tensors) {
+      const auto [begin, end] = used_range(tensor);
+      auto home = u;
+      if (begin != end) {
+        const auto& found = overlaps[groups[use++]];
+        if (found.shared && found.home != overlap::none)
+          home = found.home;
+      }
+      if (units[u]->placed)
+        kept[home].push_back(std::move(tensor));
+    }
+  for (std::size_t u = 0; u < units.size(); ++u)
+    units[u]->tensors = std::move(kept[u]);
+}
+
+} // namespace
+
+transfer_plan plan_transfers(const resolved_offload_plan& resolved) {
+  auto made = gather(resolved);
+  share_overlaps(made);
+
+  transfer_plan plan;
+  for (const auto& stack : made.stacks) {
+    planned_ring ring{stack.path, {}};
+    for (const auto index : stack.blocks) {
+      const auto& block = made.blocks[index];
+      auto layout = pack(block.tensors);
+      if (layout.bytes == 0)
+        continue;
+      const block_id id{static_cast<std::uint32_t>(plan.blocks.size())};
+      plan.slot_bytes = std::max(plan.slot_bytes, layout.bytes);
+      plan.blocks.push_back({id, block.path, block.node->identity(), std::move(layout)});
+      ring.blocks.push_back(id);
+    }
+    if (!ring.blocks.empty())
+      plan.rings.push_back(std::move(ring));
+  }
+  for (const auto& resident : made.residents) {
+    auto layout = pack(resident.tensors);
+    if (layout.bytes == 0)
+      continue;
+    plan.resident_bytes += layout.bytes;
+    plan.residents.push_back({resident.path, std::move(layout)});
+  }
+  return plan;
+}
+
+} // namespace ferry
