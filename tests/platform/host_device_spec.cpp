@@ -1,0 +1,348 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/platform/error.hpp>
+#include <ferry/platform/event.hpp>
+#include <ferry/platform/host_device.hpp>
+#include <ferry/platform/log.hpp>
+#include <ferry/platform/mapped_file.hpp>
+#include <ferry/platform/stream.hpp>
+
+#include "contract/device_rig.hpp"
+#include "support/catch.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <atomic>
+#include <barrier>
+#include <fstream>
+#include <future>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+using namespace ferry;
+using namespace ferry::test;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+constexpr auto options = host_device_options{.memory = 64 * MiB};
+
+/// Lets a copy end only once another thread copies as well.
+class meeting final : public operation_observer {
+public:
+  void on_operation(const operation_span&) override { both_.arrive_and_wait(); }
+  void on_stream(stream_id, std::string_view) override {}
+
+private:
+  std::barrier<> both_{2};
+};
+
+/// Keeps a copy from ending until it is opened.
+class gate final : public operation_observer {
+public:
+  void open() { opened_.set_value(); }
+
+  void on_operation(const operation_span&) override { passable_.wait(); }
+  void on_stream(stream_id, std::string_view) override {}
+
+private:
+  std::promise<void> opened_;
+  std::shared_future<void> passable_ = opened_.get_future();
+};
+
+class failing_observer final : public operation_observer {
+public:
+  void on_operation(const operation_span&) override { throw std::runtime_error("disk on fire"); }
+  void on_stream(stream_id, std::string_view) override {}
+};
+
+/// Returns a line of /proc/self/status, in bytes.
+std::size_t process_status(std::string_view key) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::size_t kibibytes = 0;
+  while (status >> word)
+    if (word == key)
+      status >> kibibytes;
+  return kibibytes * 1024;
+}
+
+/// Notes the largest part of the process that was made of file pages after any operation.
+class residency_observer final : public operation_observer {
+public:
+  void on_operation(const operation_span&) override {
+    peak_ = std::max(peak_, process_status("RssFile:") + process_status("RssShmem:"));
+  }
+  void on_stream(stream_id, std::string_view) override {}
+
+  [[nodiscard]] std::size_t peak() const { return peak_; }
+
+private:
+  std::size_t peak_ = 0;
+};
+
+copy_operation fetch(mutable_bytes target, const_bytes source) {
+  return {.target = target, .source = source, .from = memory_kind::mapped, .tag = {.what = "fetch"}};
+}
+
+} // namespace
+
+TEST_CASE("the host device says that compute runs on the host in real time") {
+  const host_device machine(options);
+
+  CHECK(machine.traits().name == "host");
+  CHECK(machine.traits().computes_on_host);
+  CHECK_FALSE(machine.traits().virtual_time);
+  CHECK_FALSE(machine.traits().wants_pinned_sources);
+}
+
+TEST_CASE("copies on two streams of the host device run at the same time") {
+  host_device machine(options);
+  const auto first_slot = on_device(machine);
+  const auto second_slot = on_device(machine);
+  const auto weights = pinned(machine, 1);
+  meeting both;
+  stream first(machine, "first");
+  stream second(machine, "second");
+  machine.attach(&both);
+
+  first.copy(upload(first_slot, weights));
+  second.copy(upload(second_slot, weights));
+  first.synchronize(contract_edge);
+  second.synchronize(contract_edge);
+
+  machine.attach(nullptr);
+  CHECK(machine.counters().copies == 2);
+}
+
+TEST_CASE("an idle stream of the host device completes everything but copies at once") {
+  host_device machine(options);
+  const auto slot = on_device(machine);
+  const auto threads = thread_count();
+  stream queue(machine, "compute");
+  event done(machine);
+
+  const auto read = const_bytes(slot.bytes());
+  queue.compute({.reads = {&read, 1}});
+  queue.discard(slot.bytes(), {});
+  queue.mark({.what = "step"});
+  queue.wait(done, contract_edge);
+  queue.record(done);
+
+  CHECK(done.ready());
+  CHECK(thread_count() == threads);
+}
+
+TEST_CASE("a copy on the host device runs on its stream's thread, which ends with the stream") {
+  host_device machine(options);
+  const auto slot = on_device(machine);
+  const auto weights = pinned(machine, 1);
+  const auto threads = thread_count();
+
+  {
+    stream queue(machine, "copies");
+    queue.copy(upload(slot, weights));
+    queue.synchronize(contract_edge);
+    CHECK(thread_count() == threads + 1);
+  }
+
+  CHECK(thread_count() == threads);
+}
+
+TEST_CASE("destroying a stream of the host device runs what is queued") {
+  host_device machine(options);
+  const auto slot = on_device(machine);
+  const auto weights = pinned(machine, 1);
+
+  {
+    stream queue(machine, "copies");
+    for (int i = 0; i < 100; ++i)
+      queue.copy(upload(slot, weights));
+  }
+
+  CHECK(every_byte_is(slot.bytes(), 1));
+}
+
+TEST_CASE("a wait for work that has not run holds a stream of the host device back") {
+  host_device machine(options);
+  const auto slot = on_device(machine);
+  const auto weights = pinned(machine, 1);
+  stream copies(machine, "copies");
+  stream compute(machine, "compute");
+  event copied(machine);
+  event passed(machine);
+  gate held;
+  machine.attach(&held);
+
+  copies.copy(upload(slot, weights));
+  copies.record(copied);
+  compute.wait(copied, contract_edge);
+  compute.record(passed);
+
+  CHECK_FALSE(copied.ready());
+  CHECK_FALSE(passed.ready());
+  held.open();
+  passed.synchronize(contract_edge);
+  CHECK(copied.ready());
+  CHECK(passed.ready());
+  machine.attach(nullptr);
+}
+
+TEST_CASE("a compute on the host device lasts until the next call on its stream") {
+  host_device machine(options);
+  recording_observer observer;
+  machine.attach(&observer);
+  stream queue(machine, "compute");
+  event done(machine);
+
+  queue.compute({.tag = {.what = "block", .block = 3}});
+  queue.settle();
+  const auto during = machine.now();
+  queue.record(done);
+
+  machine.attach(nullptr);
+  const auto computes = observer.spans_of(operation_kind::compute);
+  REQUIRE(computes.size() == 1);
+  CHECK(computes[0].tag.block == 3);
+  CHECK(computes[0].start <= during);
+  CHECK(computes[0].end >= during);
+}
+
+TEST_CASE("a compute behind a copy of the host device begins when the copy has ended") {
+  host_device machine(options);
+  const auto slot = on_device(machine);
+  const auto weights = pinned(machine, 1);
+  recording_observer observer;
+  machine.attach(&observer);
+  stream queue(machine, "both");
+
+  queue.copy(upload(slot, weights));
+  queue.compute({.tag = {.what = "block"}});
+  queue.settle();
+  queue.mark({.what = "end"});
+
+  machine.attach(nullptr);
+  const auto spans = observer.spans();
+  REQUIRE(spans.size() == 3);
+  CHECK(spans[1].kind == operation_kind::compute);
+  CHECK(spans[1].start >= spans[0].end);
+  CHECK(spans[1].end >= spans[1].start);
+}
+
+TEST_CASE("a failure on a stream's thread is thrown by every synchronisation from then on") {
+  host_device machine(options);
+  const auto slot = on_device(machine);
+  const auto weights = pinned(machine, 1);
+  const auto other_weights = pinned(machine, 2);
+  failing_observer broken;
+  stream copies(machine, "copies");
+  stream other(machine, "other");
+  event copied(machine);
+  machine.attach(&broken);
+
+  copies.copy(upload(slot, weights));
+  copies.record(copied);
+
+  const auto cause = Catch::Matchers::Matches("device_failure: .*disk on fire");
+  CHECK_THROWS_WITH(copies.synchronize(contract_edge), cause);
+  machine.attach(nullptr);
+  CHECK_THROWS_WITH(copied.synchronize(contract_edge), cause);
+  CHECK_THROWS_WITH(other.settle(), cause);
+  CHECK_THROWS_WITH(other.copy(upload(slot, other_weights)),
+                    Catch::Contains("device_poisoned") && Catch::Contains("disk on fire"));
+  CHECK(every_byte_is(slot.bytes(), 1));
+}
+
+TEST_CASE("the host device refuses a copy whose sides differ in length") {
+  host_device machine(options);
+  const auto slot = on_device(machine);
+  const auto weights = pinned(machine, 1);
+  stream queue(machine, "copies");
+
+  CHECK_THROWS_WITH(machine.copy(queue.id(), {.target = slot.bytes().first(1),
+                                              .source = weights.bytes().first(2)}),
+                    "invalid_argument: copy: target has 1 bytes, source has 2");
+}
+
+TEST_CASE("the host device allocates only device and pinned memory, and never nothing") {
+  host_device machine(options);
+
+  CHECK_THROWS_WITH(machine.allocate(memory_kind::mapped, 1), Catch::Contains("invalid_argument"));
+  CHECK_THROWS_WITH(machine.allocate(memory_kind::pageable, 1),
+                    Catch::Contains("invalid_argument"));
+  CHECK_THROWS_WITH(machine.allocate(memory_kind::device, 0), Catch::Contains("asked for 0 bytes"));
+}
+
+TEST_CASE("pinned memory does not count against the ceiling of the host device") {
+  host_device machine({.memory = 4096});
+
+  CHECK_NOTHROW(memory_block(machine, memory_kind::pinned, 8192));
+}
+
+TEST_CASE("memory that the host device did not allocate is not released") {
+  host_device machine(options);
+  auto foreign = std::vector<std::byte>(4096, std::byte{1});
+  const auto block = memory_block(machine, memory_kind::device, 4096);
+  log_at_least(log_level::off);
+
+  machine.release(memory_kind::device, foreign);
+  machine.release(memory_kind::pinned, block.bytes());
+  machine.release(memory_kind::device, block.bytes().first(1));
+
+  log_at_least(log_level::warn);
+  CHECK(every_byte_is(foreign, 1));
+  CHECK(machine.counters().device_bytes == 4096);
+}
+
+TEST_CASE("a copy from a mapped file brings its bytes") {
+  const temporary_directory directory;
+  const mapped_file file(directory.write("weights", std::string(9 * MiB, 'w')));
+  host_device machine(options);
+  const auto slot = memory_block(machine, memory_kind::device, 9 * MiB);
+  stream copies(machine, "copies");
+
+  copies.copy(fetch(slot.bytes(), file.bytes()));
+  copies.synchronize(contract_edge);
+
+  CHECK(every_byte_is(slot.bytes(), 'w'));
+}
+
+TEST_CASE("a file larger than the slot passes through without becoming resident") {
+  const temporary_directory directory;
+  const auto path = directory.write("weights", "");
+  std::filesystem::resize_file(path, 256 * MiB);
+  const mapped_file file(path);
+  host_device machine(options);
+  const auto slot = memory_block(machine, memory_kind::device, 8 * MiB);
+  residency_observer residency;
+  stream copies(machine, "copies");
+  machine.attach(&residency);
+  const auto before = process_status("RssFile:") + process_status("RssShmem:");
+
+  for (std::size_t offset = 0; offset < file.bytes().size(); offset += slot.size())
+    copies.copy(fetch(slot.bytes(), file.bytes().subspan(offset, slot.size())));
+  copies.synchronize(contract_edge);
+
+  machine.attach(nullptr);
+  CHECK(residency.peak() < before + 48 * MiB);
+}
+
+TEST_CASE("one copy larger than the read window does not become resident as a whole") {
+  const temporary_directory directory;
+  const auto path = directory.write("weights", "");
+  std::filesystem::resize_file(path, 128 * MiB);
+  const mapped_file file(path);
+  host_device machine({.memory = 128 * MiB});
+  const auto slot = memory_block(machine, memory_kind::device, 128 * MiB);
+  std::ranges::fill(slot.bytes(), std::byte{1});
+  stream copies(machine, "copies");
+  std::ofstream("/proc/self/clear_refs") << 5 << std::flush;
+  const auto before = process_status("VmHWM:");
+
+  copies.copy(fetch(slot.bytes(), file.bytes()));
+  copies.synchronize(contract_edge);
+
+  CHECK(process_status("VmHWM:") < before + 48 * MiB);
+  CHECK(every_byte_is(slot.bytes(), 0));
+}
