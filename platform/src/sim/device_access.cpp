@@ -220,6 +220,8 @@ bool sim_device::state::forgotten(wait_edge edge) {
 
 void sim_device::state::require_memory(const char* call, const char* side, const_bytes range,
                                        memory_kind kind) const {
+  if (range.empty())
+    return;
   require_not_released(call, range);
   auto allocated_here = kind == memory_kind::device || kind == memory_kind::pinned;
   if (allocated_here) {

@@ -18,7 +18,8 @@ namespace ferry {
 /// What a name given to `open_device` may be complemented with.
 struct device_options {
   std::optional<std::size_t> memory = std::nullopt; ///< Ceiling of device memory in bytes.
-  std::string model; ///< `sim` only: "link=25GB/s,compute=2ms,jitter=0,seed=1"; empty: defaults.
+  /// `sim` only: "link=25GB/s,compute=2ms,jitter=0,seed=1"; empty: defaults.
+  std::string model = {};
 };
 
 /// Opens `sim`, `host`, `cuda`, `cuda:N` or, if `name` is empty, the default of this machine.
