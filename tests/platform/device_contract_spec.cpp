@@ -2,10 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <ferry/platform/host_device.hpp>
+#include <ferry/platform/sim_device.hpp>
 
 #include <memory>
 
 namespace ferry::test {
+
+struct on_sim {
+  static std::unique_ptr<device> open(std::size_t memory) {
+    auto options = sim_options{};
+    options.memory = memory;
+    return std::make_unique<sim_device>(options);
+  }
+};
 
 struct on_host {
   static std::unique_ptr<device> open(std::size_t memory) {
@@ -15,6 +24,5 @@ struct on_host {
 
 } // namespace ferry::test
 
-#define FERRY_DEVICE_SUBJECTS on_host
-
+#define FERRY_DEVICE_SUBJECTS on_sim, on_host
 #include "contract/device_contract.hpp"
