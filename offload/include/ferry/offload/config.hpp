@@ -5,7 +5,9 @@
 
 #include <ferry/platform/error.hpp>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,16 +16,40 @@
 
 namespace ferry {
 
-enum class offload_strategy { none, model_level, layer_wise, distributed_layer_wise };
+enum class offload_strategy : std::uint8_t {
+  none,
+  model_level,
+  layer_wise,
+  distributed_layer_wise
+};
 
 /// Component names of the public grammar.
-enum class component_name { dit, text_encoder, vae };
+enum class component_name : std::uint8_t { dit, text_encoder, vae };
 
-enum class weight_transfer { rank_local, allgather };
+enum class weight_transfer : std::uint8_t { rank_local, allgather };
 
+/// What happens when the pinned memory of a chunked transfer is not to be had.
+enum class pin_failure_policy : std::uint8_t { fail, whole_block_fallback };
+
+/// How the chunks of a gathered block travel between ranks.
+enum class chunk_transport : std::uint8_t { automatic, reference, group_scatter_ag };
+
+inline constexpr std::array all_component_names{component_name::dit, component_name::text_encoder,
+                                                component_name::vae};
+
+/// Return the spelling that users write and reports print.
 [[nodiscard]] std::string_view to_string(offload_strategy strategy) noexcept;
 [[nodiscard]] std::string_view to_string(component_name name) noexcept;
 [[nodiscard]] std::string_view to_string(weight_transfer transfer) noexcept;
+[[nodiscard]] std::string_view to_string(pin_failure_policy policy) noexcept;
+[[nodiscard]] std::string_view to_string(chunk_transport transport) noexcept;
+
+/// Read such a spelling; matching is exact.
+[[nodiscard]] std::optional<offload_strategy> strategy_from(std::string_view text) noexcept;
+[[nodiscard]] std::optional<component_name> component_from(std::string_view text) noexcept;
+[[nodiscard]] std::optional<weight_transfer> transfer_from(std::string_view text) noexcept;
+[[nodiscard]] std::optional<pin_failure_policy> pin_policy_from(std::string_view text) noexcept;
+[[nodiscard]] std::optional<chunk_transport> transport_from(std::string_view text) noexcept;
 
 /// A configuration after validation: what the resolver and the backends work from. Immutable by
 /// convention: it is built once by `resolve_config` and passed by const reference.
@@ -31,21 +57,41 @@ struct offload_config {
   offload_strategy strategy = offload_strategy::none;
   /// The explicit selection. Empty optional: legacy flags, which select the denoisers only but
   /// behave differently in places (contract: "compatibility").
-  std::optional<std::set<component_name>> components;
-  std::map<component_name, weight_transfer> transfers; ///< One entry for every component name.
+  std::optional<std::set<component_name>> components = std::nullopt;
+  std::map<component_name, weight_transfer> transfers = {}; ///< One entry for every component name.
   std::size_t resident_layers = 0;
   bool pin_memory = true;
   bool use_hsdp = false;
-  int group_size = 1; ///< Ranks that share weights; a fact of the topology.
-  double registration_limit_gib = 0.0;
+  int group_size = 1;                  ///< Ranks that share weights; a fact of the topology.
+  double registration_limit_gib = 0.0; ///< 0: no ceiling beyond what the system allows.
   std::size_t chunk_bytes = std::size_t{64} << 20;
-  std::optional<std::size_t> pin_budget_bytes;
+  std::optional<std::size_t> pin_budget_bytes = std::nullopt; ///< Nothing: no limit.
+  pin_failure_policy on_pin_failure = pin_failure_policy::fail;
+  chunk_transport transport = chunk_transport::automatic;
 
   [[nodiscard]] bool is_explicit() const noexcept { return components.has_value(); }
+
+  /// Returns whether the selection covers `name`. Legacy flags cover the denoisers.
   [[nodiscard]] bool offloads(component_name name) const noexcept;
-  [[nodiscard]] bool uses_allgather(component_name name) const;
+
+  /// Returns whether `name` is gathered if it is offloaded at all.
+  [[nodiscard]] bool uses_allgather(component_name name) const noexcept;
+
+  /// Returns how the weights of a selected component travel; `invalid_argument` for an unselected
+  /// one.
+  [[nodiscard]] result<weight_transfer> transfer_for(component_name name) const;
+
   /// Returns whether any selected component is gathered.
   [[nodiscard]] bool any_allgather() const noexcept;
+
+  friend bool operator==(const offload_config&, const offload_config&) = default;
 };
+
+/// Returns `config` as one line of JSON, so that it can cross a process boundary.
+[[nodiscard]] std::string to_json(const offload_config& config);
+
+/// Reads what `to_json` wrote. `invalid_type` or `invalid_config` names the member at fault; every
+/// member must be there, and `transfers` must contain every component name and no other.
+[[nodiscard]] result<offload_config> offload_config_from_json(std::string_view json);
 
 } // namespace ferry
