@@ -7,7 +7,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,6 +77,7 @@ public:
                                                        packed_layout layout) override;
 
   /// The hook is called "layerwise_offload". Calling a block while it runs already is an error.
+  /// @pre `unit` comes from `make_unit` of this pipeline
   /// @throws ferry_error also `not_found`, and `unsupported` if the module has no registry
   void install_block_hook(object_id block, block_id id, weight_unit& unit,
                           std::shared_ptr<block_gate> gate) override;
@@ -85,10 +85,15 @@ public:
 
 private:
   class index;
+  struct adopted_module;
+
+  [[nodiscard]] const torch_component& component(std::string_view name) const;
+  [[nodiscard]] hook_registry* registry_of(const torch::nn::Module& module) const;
 
   torch_pipeline_description description_;
   std::unique_ptr<index> index_;
-  std::unordered_map<const torch::nn::Module*, std::unique_ptr<hook_registry>> adopted_;
+  std::shared_ptr<const module_node> root_;
+  std::unordered_map<const torch::nn::Module*, std::unique_ptr<adopted_module>> adopted_;
 };
 
 } // namespace ferry

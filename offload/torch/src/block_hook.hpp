@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/block_gate.hpp>
+#include <ferry/torch/hooks.hpp>
+
+#include <memory>
+
+namespace ferry {
+
+class storage_unit;
+
+/// Brings one block's weights in around each of its calls.
+class block_hook final : public hook {
+public:
+  static constexpr const char* name = "layerwise_offload";
+
+  block_hook(block_id id, storage_unit& unit, std::shared_ptr<block_gate> gate);
+
+  /// @throws ferry_error `slot_conflict` if the block is running already
+  void pre_forward(const hook_call& call, tensor_refs arguments) override;
+  void post_forward(const hook_call& call, tensor_refs outputs) override;
+  void abandon(const hook_call& call) noexcept override;
+
+private:
+  void leave();
+
+  block_id id_;
+  storage_unit& unit_;
+  std::shared_ptr<block_gate> gate_;
+  bool running_ = false;
+};
+
+} // namespace ferry

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/torch/torch_pipeline.hpp"
+
+#include "block_hook.hpp"
+#include "ferry/torch/hookable.hpp"
+#include "storage_unit.hpp"
+#include "torch_node.hpp"
+
+#include <ferry/platform/error.hpp>
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+#include <utility>
+
+namespace ferry {
+namespace {
+
+using module_ptr = std::shared_ptr<torch::nn::Module>;
+
+template <class Visit>
+void visit_modules(const module_ptr& from, std::unordered_set<const torch::nn::Module*>& seen,
+                   const Visit& visit) {
+  if (from == nullptr || !seen.insert(from.get()).second)
+    return;
+  visit(from);
+  for (const auto& each : from->named_children())
+    visit_modules(each.value(), seen, visit);
+}
+
+void require_valid(const torch_pipeline_description& description) {
+  std::set<std::string_view> names;
+  for (const auto& each : description.components) {
+    const bool usable = !each.name.empty() && each.name.find('.') == std::string::npos;
+    if (!usable || !names.insert(each.name).second)
+      throw ferry_error({errc::invalid_pipeline, "component name '" + each.name + "' of " +
+                                                     description.type_name +
+                                                     " has to be one segment of a path, and unique"});
+    if (each.module == nullptr)
+      throw ferry_error({errc::invalid_pipeline, "component '" + each.name + "' of " +
+                                                     description.type_name + " has no module"});
+  }
+}
+
+} // namespace
+
+/// Finds modules and tensors by identity. Keeps none of them alive: an identity is good only while
+/// its object lives, and is looked up anew when the modules have changed since.
+class torch_pipeline::index {
+public:
+  explicit index(const std::vector<torch_component>& components) : components_(components) {}
+
+  c10::intrusive_ptr<c10::TensorImpl> tensor(object_id id) {
+    return lookup<c10::intrusive_ptr<c10::TensorImpl>>(tensors_, id);
+  }
+
+  module_ptr module(object_id id) { return lookup<module_ptr>(modules_, id); }
+
+private:
+  template <class Pointer, class Map>
+  Pointer lookup(const Map& map, object_id id) {
+    if (auto living = find<Pointer>(map, id))
+      return living;
+    rebuild();
+    return find<Pointer>(map, id);
+  }
+
+  template <class Pointer, class Map>
+  static Pointer find(const Map& map, object_id id) {
+    const auto found = map.find(id);
+    return found == map.end() ? Pointer() : found->second.lock();
+  }
+
+  void rebuild() {
+    modules_.clear();
+    tensors_.clear();
+    std::unordered_set<const torch::nn::Module*> seen;
+    for (const auto& component : components_)
+      visit_modules(component.module, seen, [&](const module_ptr& each) {
+        modules_.emplace(id_of(each.get()), each);
+        for (const auto& held : own_tensors(*each))
+          tensors_.emplace(id_of(held.tensor.unsafeGetTensorImpl()), held.tensor.getIntrusivePtr());
+      });
+  }
+
+  const std::vector<torch_component>& components_;
+  std::unordered_map<object_id, std::weak_ptr<torch::nn::Module>> modules_;
+  std::unordered_map<object_id, c10::weak_intrusive_ptr<c10::TensorImpl>> tensors_;
+};
+
+struct torch_pipeline::adopted_module {
+  module_ptr module; ///< Keeps the address from being used for another.
+  hook_registry hooks;
+};
+
+torch_pipeline::torch_pipeline(torch_pipeline_description description)
+    : description_(std::move(description)) {
+  require_valid(description_);
+  index_ = std::make_unique<index>(description_.components);
+  root_ = make_root(description_.type_name, description_.components);
+}
+
+torch_pipeline::~torch_pipeline() = default;
+
+std::string_view torch_pipeline::type_name() const {
+  return description_.type_name;
+}
+
+std::shared_ptr<const module_node> torch_pipeline::root() const {
+  return root_;
+}
+
+std::optional<component_roles> torch_pipeline::declared_components() const {
+  return description_.roles;
+}
+
+std::optional<offload_plan> torch_pipeline::declared_plan() const {
+  return description_.plan;
+}
+
+bool torch_pipeline::has_custom_model_offload() const {
+  return description_.custom_model_offload;
+}
+
+const torch_component& torch_pipeline::component(std::string_view name) const {
+  const auto found = std::ranges::find(description_.components, name, &torch_component::name);
+  if (found == description_.components.end())
+    throw ferry_error({errc::not_found, description_.type_name + " has no component '" +
+                                            std::string(name) + "'"});
+  return *found;
+}
+
+at::Device torch_pipeline::compute_device(std::string_view name) const {
+  static_cast<void>(component(name));
+  return description_.compute_device;
+}
+
+at::ScalarType torch_pipeline::compute_dtype(std::string_view name) const {
+  std::map<at::ScalarType, std::int64_t> elements;
+  std::unordered_set<const torch::nn::Module*> seen;
+  visit_modules(component(name).module, seen, [&](const module_ptr& each) {
+    for (const auto& held : own_tensors(*each))
+      if (held.tensor.is_floating_point())
+        elements[held.tensor.scalar_type()] += held.tensor.numel();
+  });
+  const auto most = std::ranges::max_element(elements, {}, [](const auto& each) { return each.second; });
+  return most == elements.end() ? at::kFloat : most->first;
+}
+
+hook_registry* torch_pipeline::registry_of(const torch::nn::Module& module) const {
+  if (const auto* own = dynamic_cast<const hookable*>(&module))
+    return &own->hooks();
+  const auto found = adopted_.find(&module);
+  return found == adopted_.end() ? nullptr : &found->second->hooks;
+}
+
+hook_registry& torch_pipeline::hooks_of(const std::shared_ptr<torch::nn::Module>& module) {
+  if (auto* known = registry_of(*module))
+    return *known;
+  auto adopted = std::make_unique<adopted_module>(adopted_module{module, {}});
+  return adopted_.emplace(module.get(), std::move(adopted)).first->second->hooks;
+}
+
+std::unique_ptr<weight_unit> torch_pipeline::make_unit(std::string path, packed_layout layout) {
+  std::vector<storage_unit::tensor_impl> tensors;
+  tensors.reserve(layout.tensors.size());
+  for (const auto& each : layout.tensors) {
+    auto tensor = index_->tensor(each.identity);
+    if (tensor == nullptr)
+      throw ferry_error({errc::not_found, "a tensor of '" + path + "' is not in " +
+                                              description_.type_name +
+                                              " any more: resolve the pipeline again"});
+    const bool plain = tensor->has_storage() && tensor->device_type() == at::kCPU;
+    if (each.storage != packed_tensor::no_storage && !plain)
+      throw ferry_error({errc::unsupported, "a tensor of '" + path + "' is on " +
+                                                tensor->device().str() +
+                                                " : bring the weights to host memory first"});
+    tensors.push_back(std::move(tensor));
+  }
+  return std::make_unique<storage_unit>(std::move(path), std::move(layout), std::move(tensors));
+}
+
+void torch_pipeline::install_block_hook(object_id block, block_id id, weight_unit& unit,
+                                        std::shared_ptr<block_gate> gate) {
+  auto& own_unit = dynamic_cast<storage_unit&>(unit);
+  const auto module = index_->module(block);
+  if (module == nullptr)
+    throw ferry_error({.code = errc::not_found,
+                       .detail = "block '" + own_unit.path() + "' is not in " +
+                                 description_.type_name + " any more: resolve the pipeline again",
+                       .block = own_unit.path()});
+  auto* registry = registry_of(*module);
+  if (registry == nullptr)
+    throw ferry_error({.code = errc::unsupported,
+                       .detail = "block '" + own_unit.path() + "' (" + module->name() +
+                                 ") cannot be hooked: derive it from ferry::hookable, make it a "
+                                 "ferry::hooked, or call it through torch_pipeline::hooks_of",
+                       .block = own_unit.path()});
+  if (registry->find(block_hook::name) != nullptr)
+    throw ferry_error({.code = errc::already_enabled,
+                       .detail = "block '" + own_unit.path() + "' is streamed by another backend",
+                       .block = own_unit.path()});
+  registry->add(*module, block_hook::name,
+                std::make_shared<block_hook>(id, own_unit, std::move(gate)));
+}
+
+void torch_pipeline::remove_block_hook(object_id block) {
+  const auto module = index_->module(block);
+  if (module == nullptr)
+    return;
+  if (auto* registry = registry_of(*module))
+    registry->remove(block_hook::name);
+}
+
+} // namespace ferry
