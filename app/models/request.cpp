@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/request.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+#include <optional>
+#include <sstream>
+#include <string>
+
+namespace ferry {
+namespace {
+
+using problem = std::optional<std::string>;
+
+template <class Value>
+std::string says(std::string_view field, const Value& value, const std::string& expected) {
+  std::ostringstream out;
+  out << field << " is " << value << "; expected " << expected;
+  return out.str();
+}
+
+std::string between(std::int64_t least, std::int64_t most) {
+  return "an integer from " + std::to_string(least) + " to " + std::to_string(most);
+}
+
+problem check_range(std::string_view field, std::int64_t value, std::int64_t least,
+                    std::int64_t most) {
+  if (value < least || value > most) {
+    return says(field, value, between(least, most));
+  }
+  return std::nullopt;
+}
+
+problem check_prompt(const std::string& name, const prompt& text, std::int64_t vocabulary) {
+  const auto length = static_cast<std::int64_t>(text.ids.size());
+  if (const auto found = check_range("the number of " + name + "_ids", length, 1, max_prompt_ids)) {
+    return found;
+  }
+  for (std::size_t i = 0; i < text.ids.size(); ++i) {
+    if (const auto found =
+            check_range(name + "_ids[" + std::to_string(i) + "]", text.ids[i], 0, vocabulary - 1)) {
+      return found;
+    }
+  }
+  if (text.mask.empty()) {
+    return std::nullopt;
+  }
+  if (text.mask.size() != text.ids.size()) {
+    return says("the length of the mask of " + name + "_ids", text.mask.size(),
+                "one entry an id, " + std::to_string(text.ids.size()));
+  }
+  std::int64_t counting = 0;
+  for (const auto entry : text.mask) {
+    if (const auto found = check_range("an entry of the mask of " + name + "_ids", entry, 0, 1)) {
+      return found;
+    }
+    counting += entry;
+  }
+  return check_range("the number of ids that the mask of " + name + "_ids lets through", counting,
+                     1, length);
+}
+
+problem check_multiple(std::string_view field, std::int64_t value, std::int64_t unit,
+                       std::int64_t most_units) {
+  if (value < unit || value % unit != 0 || value / unit > most_units) {
+    return says(field, value,
+                "a multiple of " + std::to_string(unit) + " from " + std::to_string(unit) + " to " +
+                    std::to_string(unit * most_units));
+  }
+  return std::nullopt;
+}
+
+problem check_size(const request& asked, const request_limits& limits) {
+  const auto size = std::to_string(asked.width) + "x" + std::to_string(asked.height);
+  if (const auto found =
+          check_multiple("the width of size " + size, asked.width,
+                         limits.pixels_per_latent * limits.patch[2], limits.max_positions)) {
+    return found;
+  }
+  if (const auto found =
+          check_multiple("the height of size " + size, asked.height,
+                         limits.pixels_per_latent * limits.patch[1], limits.max_positions)) {
+    return found;
+  }
+  const auto per_latent = limits.frames_per_latent;
+  const auto most_latents = limits.max_positions * limits.patch[0];
+  const auto most = (most_latents - 1) * per_latent + 1;
+  const bool whole = asked.frames >= 1 && asked.frames <= most &&
+                     (asked.frames - 1) % per_latent == 0 &&
+                     ((asked.frames - 1) / per_latent + 1) % limits.patch[0] == 0;
+  if (!whole) {
+    auto expected = std::to_string(per_latent) + "k+1, at most " + std::to_string(most);
+    if (limits.patch[0] > 1) {
+      expected += ", with k+1 a multiple of " + std::to_string(limits.patch[0]);
+    }
+    return says("frames", asked.frames, expected);
+  }
+  return std::nullopt;
+}
+
+problem check_latents(const at::Tensor& latents, const request_limits& limits) {
+  const auto shape = latents.sizes();
+  if (latents.scalar_type() != at::kFloat) {
+    return says("the type of initial_latents", c10::toString(latents.scalar_type()), "Float");
+  }
+  const bool whole = shape.size() == 5 && shape[0] == 1 && shape[1] == limits.channels;
+  if (!whole) {
+    return says("the shape of initial_latents", shape,
+                "[1, " + std::to_string(limits.channels) + ", frames, rows, columns]");
+  }
+  if (const auto found = check_multiple("the frames of initial_latents", shape[2], limits.patch[0],
+                                        limits.max_positions)) {
+    return found;
+  }
+  if (const auto found = check_multiple("the rows of initial_latents", shape[3], limits.patch[1],
+                                        limits.max_positions)) {
+    return found;
+  }
+  return check_multiple("the columns of initial_latents", shape[4], limits.patch[2],
+                        limits.max_positions);
+}
+
+problem check(const request& asked, const request_limits& limits) {
+  if (const auto found = check_range("steps", asked.steps, 1, max_steps)) {
+    return found;
+  }
+  if (!std::isfinite(asked.guidance) || asked.guidance < 0) {
+    return says("guidance", asked.guidance, "a finite number, at least 0");
+  }
+  if (const auto found = check_prompt("prompt", asked.positive, limits.vocabulary)) {
+    return found;
+  }
+  if (asked.guidance > 1) {
+    if (const auto found = check_prompt("negative_prompt", asked.negative, limits.vocabulary)) {
+      return found;
+    }
+  }
+  return asked.initial_latents.defined() ? check_latents(asked.initial_latents, limits)
+                                         : check_size(asked, limits);
+}
+
+} // namespace
+
+result<void> validate(const request& asked, const request_limits& limits) {
+  if (auto found = check(asked, limits)) {
+    return tl::unexpected{failure{errc::invalid_argument, std::move(*found)}};
+  }
+  return {};
+}
+
+std::vector<std::int64_t> latent_shape(const request& asked, const request_limits& limits) {
+  if (asked.initial_latents.defined()) {
+    return asked.initial_latents.sizes().vec();
+  }
+  return {1, limits.channels, (asked.frames - 1) / limits.frames_per_latent + 1,
+          asked.height / limits.pixels_per_latent, asked.width / limits.pixels_per_latent};
+}
+
+at::Tensor starting_latents(const request& asked, const request_limits& limits) {
+  if (asked.initial_latents.defined()) {
+    return asked.initial_latents;
+  }
+  auto generator = at::detail::createCPUGenerator(asked.seed);
+  return at::randn(latent_shape(asked, limits), generator, at::kFloat);
+}
+
+} // namespace ferry

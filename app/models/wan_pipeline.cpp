@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/wan_pipeline.hpp"
+
+#include "models/umt5_encoder.hpp"
+#include "models/wan_transformer.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+namespace ferry {
+namespace {
+
+at::Tensor row(const std::vector<std::int64_t>& values) {
+  return at::tensor(values, at::kLong).unsqueeze(0);
+}
+
+at::Tensor mask_of(const prompt& text) {
+  return text.mask.empty() ? at::ones({1, static_cast<std::int64_t>(text.ids.size())}, at::kLong)
+                           : row(text.mask);
+}
+
+/// `noise.3`
+std::string numbered(std::string_view stage, std::size_t index) {
+  std::string name{stage};
+  name.append(".").append(std::to_string(index));
+  return name;
+}
+
+block_observer blocks_to(const run_callbacks& tell, std::string list) {
+  if (!tell.stage) {
+    return {};
+  }
+  return [&tell, list = std::move(list)](std::size_t index, const at::Tensor& hidden) {
+    tell.stage(numbered(list, index) + ".0", hidden);
+  };
+}
+
+void stage(const run_callbacks& tell, const std::string& name, const at::Tensor& value) {
+  if (tell.stage) {
+    tell.stage(name, value);
+  }
+}
+
+bool guided(const request& asked) {
+  return asked.guidance > 1;
+}
+
+} // namespace
+
+torch_pipeline_description wan_pipeline::description() const {
+  std::vector<torch_component> components{{"text_encoder", encoder_},
+                                          {"transformer", transformer_}};
+  component_roles roles;
+  roles.encoders = {"text_encoder"};
+  roles.dits = {"transformer"};
+  if (transformer_2_) {
+    components.push_back({"transformer_2", transformer_2_});
+    roles.dits.emplace_back("transformer_2");
+  }
+  offload_plan plan;
+  for (const auto& dit : roles.dits) {
+    plan.block_attrs[dit] = {"blocks"};
+    plan.resident_dit_paths.insert(dit);
+  }
+  plan.encoder_block_attrs["text_encoder"] = {"encoder.block"};
+  plan.encoder_component_types["text_encoder"] = "text_encoder";
+  plan.encoder_dlo_weight_replication = {"text_encoder"};
+  return {.type_name = "ferry::wan_pipeline",
+          .components = std::move(components),
+          .roles = std::move(roles),
+          .plan = std::move(plan)};
+}
+
+at::Tensor wan_pipeline::encode(const prompt& text, const block_observer& observe) const {
+  const auto mask = mask_of(text);
+  const auto hidden = encoder_->forward(row(text.ids), mask, observe);
+  return hidden * mask.unsqueeze(-1).to(hidden.scalar_type());
+}
+
+at::Tensor wan_pipeline::denoise(const request& asked, const at::Tensor& text,
+                                 const at::Tensor& negative_text, const run_callbacks& tell) const {
+  const flow_match_euler schedule{schedule_, static_cast<std::size_t>(asked.steps)};
+  stage(tell, "timesteps", at::tensor(schedule.timesteps()));
+  stage(tell, "sigmas", at::tensor(schedule.sigmas()));
+  auto latents = starting_latents(asked, limits_);
+  const wan_transformer* previous = nullptr;
+  for (std::size_t i = 0; i < schedule.steps(); ++i) {
+    if (tell.step_begins) {
+      tell.step_begins(i, schedule.steps());
+    }
+    const double timestep = schedule.timesteps()[i];
+    const bool low_noise = boundary_ && timestep < *boundary_;
+    const auto& denoiser = low_noise ? *transformer_2_ : *transformer_;
+    const auto observe = &denoiser == previous ? block_observer{}
+                         : low_noise           ? blocks_to(tell, "transformer_2_block")
+                                               : blocks_to(tell, "transformer_block");
+    previous = &denoiser;
+
+    auto velocity = denoiser.forward(latents, timestep, text, observe);
+    stage(tell, numbered("noise", i), velocity);
+    if (guided(asked)) {
+      const auto unguided = denoiser.forward(latents, timestep, negative_text, {});
+      stage(tell, numbered("noise_uncond", i), unguided);
+      velocity = unguided + (velocity - unguided) * asked.guidance;
+    }
+    latents = schedule.step(i, velocity, latents);
+    stage(tell, numbered("latents", i), latents);
+    if (tell.step_ended) {
+      tell.step_ended(i, schedule.steps());
+    }
+  }
+  return latents;
+}
+
+result<at::Tensor> wan_pipeline::run(const request& asked, const run_callbacks& tell) const {
+  if (auto valid = validate(asked, limits_); !valid) {
+    return tl::unexpected{valid.error()};
+  }
+  const c10::InferenceMode no_gradients;
+  const auto text = encode(asked.positive, blocks_to(tell, "encoder_block"));
+  stage(tell, "prompt_embeds", text);
+  at::Tensor negative_text;
+  if (guided(asked)) {
+    negative_text = encode(asked.negative, {});
+    stage(tell, "negative_prompt_embeds", negative_text);
+  }
+  return denoise(asked, text, negative_text, tell);
+}
+
+} // namespace ferry
