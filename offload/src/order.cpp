@@ -70,6 +70,7 @@ execution_order::execution_order(std::span<const planned_ring> rings)
 
 void execution_order::begin_request() noexcept {
   append(request_begin());
+  prefer_latest_ = false;
 }
 
 void execution_order::end_request() noexcept {
@@ -100,15 +101,28 @@ void execution_order::consume_announced(block_id used) noexcept {
 }
 
 void execution_order::append(symbol what) noexcept {
+  const auto followed = place_ != nowhere && at(place_ + 1) == what;
+  if (is_block(what))
+    judge(followed, what);
+
   const auto before = last_[what];
   const auto distance = before == 0 ? 0 : size_ - (before - 1);
-  const auto matches = place_ != nowhere && at(place_ + 1) == what;
   history_[size_ & mask_] = {what, distance <= mask_ ? static_cast<std::uint32_t>(distance) : 0};
   last_[what] = ++size_;
-  place_ = matches ? place_ + 1
-                   : find_match(context_before(size_, oldest(), [this](position where) {
-                                  return at(where);
-                                }).symbols());
+  place_ = followed ? place_ + 1
+                    : find_match(context_before(size_, oldest(), [this](position where) {
+                                   return at(where);
+                                 }).symbols());
+}
+
+void execution_order::judge(bool followed, symbol what) noexcept {
+  if (!followed) {
+    const auto expected_a_block = place_ != nowhere && is_block(at(place_ + 1));
+    prefer_latest_ = prefer_latest_ || expected_a_block;
+  } else if (prefer_latest_) {
+    const auto latest = find_latest(at(size_ - 1));
+    prefer_latest_ = latest == nowhere || at(latest + 1) == what;
+  }
 }
 
 std::size_t execution_order::predict(std::span<block_id> next) const noexcept {
@@ -128,21 +142,27 @@ std::size_t execution_order::predict(std::span<block_id> next) const noexcept {
     return find_match(context_before(end, oldest(), past).symbols());
   };
 
-  auto place = count == 0 ? place_ : match_before(size_ + count);
+  const auto last_before = [&](position end) { return end == 0 ? request_begin() : past(end - 1); };
+  auto place = prefer_latest_ ? find_latest(last_before(size_ + count))
+               : count == 0   ? place_
+                              : match_before(size_ + count);
   for (; count < next.size(); ++count) {
     if (place != nowhere && !is_block(past(place + 1)))
       place = match_before(place + 1);
     if (place != nowhere) {
       next[count] = block_id{past(++place)};
-      continue;
+    } else {
+      const auto last = last_before(size_ + count);
+      const auto guess = is_block(last) ? declared_next_[last] : first_;
+      next[count] = block_id{guess};
+      place = find_latest(guess);
     }
-    const auto end = size_ + count;
-    const auto last = end == 0 ? request_begin() : past(end - 1);
-    const auto guess = is_block(last) ? declared_next_[last] : first_;
-    next[count] = block_id{guess};
-    place = find_match(std::span(&guess, 1));
   }
   return count;
+}
+
+execution_order::position execution_order::find_latest(symbol what) const noexcept {
+  return find_match(std::span(&what, 1));
 }
 
 execution_order::position

@@ -17,10 +17,14 @@ namespace ferry {
 ///
 /// Keeps a bounded history of uses and request boundaries, and a place in it that has matched
 /// everything since; what followed there is the prediction. A use that was not predicted moves the
-/// place to where the longest recent sequence ends that also ends now, the latest of several. So a
-/// call path that was seen once, from the start of a request or from any divergence, is followed
-/// without error, however many paths alternate. A block never seen to be followed by anything is
-/// followed by the next one declared in its ring, wrapping.
+/// place to where the longest sequence ends that also ends now, the latest of several. So a call
+/// path that was seen once, from the start of a request or from any divergence, is followed without
+/// error, however many paths alternate.
+///
+/// Paths that switch at irregular times mislead a long memory. After a wrong prediction whatever
+/// followed the last block most recently is believed instead, until the two disagree and the place
+/// is right. A block never seen to be followed by anything is followed by the next one declared in
+/// its ring, wrapping.
 ///
 /// The end of a request is never predicted: the next request may well be longer.
 ///
@@ -60,8 +64,10 @@ private:
   [[nodiscard]] position oldest() const noexcept { return size_ > mask_ ? size_ - mask_ : 0; }
 
   void append(symbol what) noexcept;
+  void judge(bool followed, symbol what) noexcept;
   void consume_announced(block_id used) noexcept;
   [[nodiscard]] position find_match(std::span<const symbol> recent_first) const noexcept;
+  [[nodiscard]] position find_latest(symbol what) const noexcept;
 
   struct entry {
     symbol what;
@@ -72,6 +78,7 @@ private:
   position mask_ = 0;
   position size_ = 0;           ///< Entries ever added; the last one is at `size_ - 1`.
   position place_;              ///< Where the prediction is read: matches the last entry.
+  bool prefer_latest_ = false; ///< What followed the last block most recently is the better guess.
   std::vector<position> last_;  ///< By symbol: one past its last entry, 0 if none.
   std::vector<symbol> declared_next_;
   symbol first_ = 0;
