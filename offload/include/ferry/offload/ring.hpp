@@ -34,7 +34,8 @@ public:
   virtual ~ticket_revoker() = default;
 
   /// Makes a submitted or ready ticket unusable. Returns false, changing nothing, if the model has
-  /// taken it. After true the model never takes it, not even if its copies are published later.
+  /// taken it, even if it has released it since: the ring will hear of that. After true the model
+  /// never takes it, not even if its copies are published later.
   [[nodiscard]] virtual bool revoke(slot_id slot, std::uint64_t generation) noexcept = 0;
 };
 

@@ -1,0 +1,540 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/offload/ring.hpp>
+
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <initializer_list>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <variant>
+
+namespace ferry {
+namespace {
+
+using blocks = std::vector<unsigned>;
+
+std::vector<block_id> ids(const blocks& numbers) {
+  std::vector<block_id> all;
+  for (const auto number : numbers)
+    all.push_back(block_id{number});
+  return all;
+}
+
+std::vector<planned_ring> rings_of(std::initializer_list<unsigned> sizes) {
+  std::vector<planned_ring> rings;
+  unsigned next = 0;
+  for (const auto size : sizes) {
+    auto& ring = rings.emplace_back();
+    for (unsigned i = 0; i < size; ++i)
+      ring.blocks.push_back(block_id{next++});
+  }
+  return rings;
+}
+
+/// A model thread, its mailbox to the ring, and the copies on their way, as the header of `ring`
+/// lays down who may do what. Messages and copies may lag behind by a random amount.
+class model final : public ticket_revoker {
+public:
+  model(const std::vector<planned_ring>& rings, std::size_t slots, unsigned lag_seed = 0)
+      : policy(rings, slots, *this), board_(slots), random_(lag_seed), lags_(lag_seed != 0) {}
+
+  void begin_request() { apply(policy.begin_request()); }
+
+  result<void> end_request() {
+    deliver_everything();
+    return policy.end_request();
+  }
+
+  void announce(const blocks& next) { send(ids(next)); }
+
+  void acquire(unsigned block) {
+    maybe_deliver();
+    if (!take(block)) {
+      send(demand{block_id{block}});
+      deliver_everything();
+      if (!take(block))
+        throw std::logic_error("block " + std::to_string(block) + " never came");
+    }
+  }
+
+  void release(unsigned block) {
+    const auto held = std::ranges::find_if(board_, [block](const entry& e) {
+      return e.state == taken && e.fetch.block == block_id{block};
+    });
+    held->state = used;
+    floor_ = std::max(floor_, held->fetch.retires_below);
+    send(release_of{held->fetch.slot, held->fetch.generation});
+    maybe_deliver();
+  }
+
+  void run(const blocks& order) {
+    for (const auto block : order) {
+      acquire(block);
+      release(block);
+    }
+  }
+
+  /// Runs `order` as one request.
+  void request(const blocks& order, unsigned times = 1) {
+    begin_request();
+    for (unsigned i = 0; i < times; ++i)
+      run(order);
+    if (!end_request())
+      throw std::logic_error("a request did not end");
+  }
+
+  bool revoke(slot_id slot, std::uint64_t generation) noexcept override {
+    auto& e = board_[static_cast<std::size_t>(slot)];
+    const auto is_current = e.fetch.generation == generation;
+    if (is_current && (e.state == taken || e.state == used))
+      return false;
+    if (is_current)
+      e.state = nothing;
+    std::erase_if(copies_, [&](const auto& copy) { return copy.generation == generation; });
+    return true;
+  }
+
+  [[nodiscard]] std::uint64_t blocking_loads() {
+    deliver_everything();
+    return policy.counters().blocking_loads;
+  }
+
+  [[nodiscard]] blocks on_the_board() const {
+    blocks there;
+    for (const auto& e : board_)
+      if (e.state == published || e.state == taken)
+        there.push_back(static_cast<unsigned>(e.fetch.block));
+    return there;
+  }
+
+  std::vector<fetch_command> trace; ///< Every fetch, in order.
+  ring policy;
+
+private:
+  enum progress { nothing, published, taken, used };
+  struct entry {
+    fetch_command fetch;
+    progress state = nothing;
+  };
+  struct demand {
+    block_id block;
+  };
+  struct release_of {
+    slot_id slot;
+    std::uint64_t generation;
+  };
+  using message = std::variant<demand, release_of, std::vector<block_id>>;
+
+  bool take(unsigned block) {
+    entry* found = nullptr;
+    for (auto& e : board_)
+      if (e.state == published && e.fetch.block == block_id{block} &&
+          e.fetch.generation >= floor_ &&
+          (found == nullptr || e.fetch.generation < found->fetch.generation))
+        found = &e;
+    if (found == nullptr)
+      return false;
+    found->state = taken;
+    return true;
+  }
+
+  void send(message m) {
+    mailbox_.push_back(std::move(m));
+    if (!lags_)
+      deliver_everything();
+  }
+
+  void deliver_one() {
+    const auto m = std::move(mailbox_.front());
+    mailbox_.pop_front();
+    if (const auto* wanted = std::get_if<demand>(&m))
+      apply(policy.demand(wanted->block));
+    else if (const auto* done = std::get_if<release_of>(&m))
+      apply(policy.released(done->slot, done->generation));
+    else
+      apply(policy.announce(std::get<std::vector<block_id>>(m)));
+  }
+
+  void apply(const result<ring::commands>& commands) {
+    if (!commands)
+      throw std::runtime_error(describe(commands.error()));
+    for (const auto& fetch : *commands) {
+      const auto& there = board_[static_cast<std::size_t>(fetch.slot)];
+      if (there.state == published || there.state == taken)
+        throw std::logic_error("a fetch goes to a slot that is not free");
+      trace.push_back(fetch);
+      copies_.push_back(fetch);
+    }
+    if (!lags_)
+      publish_everything();
+  }
+
+  void publish_one() {
+    board_[static_cast<std::size_t>(copies_.front().slot)] = {copies_.front(), published};
+    copies_.pop_front();
+  }
+
+  void publish_everything() {
+    while (!copies_.empty())
+      publish_one();
+  }
+
+  void maybe_deliver() {
+    while (lags_ && random_() % 3 != 0) {
+      if (!mailbox_.empty())
+        deliver_one();
+      if (!copies_.empty() && random_() % 2 == 0)
+        publish_one();
+    }
+  }
+
+  void deliver_everything() {
+    while (!mailbox_.empty())
+      deliver_one();
+    publish_everything();
+  }
+
+  std::vector<entry> board_;
+  std::deque<message> mailbox_;
+  std::deque<fetch_command> copies_;
+  std::uint64_t floor_ = 0;
+  std::mt19937 random_;
+  bool lags_;
+};
+
+TEST_CASE("a request begins with the first blocks of the first ring on their way",
+          "[offload][ring]") {
+  model m(rings_of({4, 4}), 2);
+
+  m.begin_request();
+
+  CHECK(m.on_the_board() == blocks{0, 1});
+}
+
+TEST_CASE("a ring wraps without a blocking load, and reads and writes different slots",
+          "[offload][ring]") {
+  const auto slots = GENERATE(2u, 3u, 4u);
+  model m(rings_of({5}), slots);
+
+  m.begin_request();
+  m.run({0, 1, 2, 3, 4, 0, 1, 2, 3, 4});
+  m.run({0, 1, 2});
+  m.acquire(3);
+
+  CHECK(m.blocking_loads() == 0);
+  CHECK(m.policy.counters().prefetches == 13 + slots);
+  CHECK(m.on_the_board().size() == slots);
+}
+
+TEST_CASE("one slot serves every block, one after the other", "[offload][ring]") {
+  model m(rings_of({3}), 1);
+
+  m.request({0, 1, 2}, 3);
+  m.request({2, 0, 1}, 3);
+
+  CHECK(m.blocking_loads() == 1);
+}
+
+TEST_CASE("an order other than the declared one costs nothing after the first step",
+          "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+  m.run({2, 0, 3, 1, 2});
+  const auto first_step = m.blocking_loads();
+
+  for (int step = 0; step < 5; ++step)
+    m.run({0, 3, 1, 2});
+
+  CHECK(m.blocking_loads() == first_step);
+}
+
+TEST_CASE("a block that is skipped leaves no ticket behind and costs nothing once seen",
+          "[offload][ring]") {
+  const auto slots = GENERATE(2u, 3u);
+  model m(rings_of({4}), slots);
+  m.begin_request();
+  for (int round = 0; round < 2; ++round)
+    m.run({0, 1, 2, 3, 0, 1, 3});
+  const auto learning = m.blocking_loads();
+
+  for (int round = 0; round < 5; ++round)
+    m.run({0, 1, 2, 3, 0, 1, 3});
+
+  CHECK(m.blocking_loads() == learning);
+  CHECK(m.on_the_board().size() == slots);
+  REQUIRE(m.end_request());
+  CHECK(m.on_the_board().empty());
+}
+
+TEST_CASE("call paths that alternate cost at most one blocking load a switch",
+          "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+  const blocks full{0, 1, 2, 3};
+  const blocks skipping{0, 2, 3};
+  m.run(full);
+  m.run(skipping);
+
+  std::uint64_t before = m.blocking_loads();
+  for (const auto length : {1, 2, 1, 5, 3, 4, 1, 1, 2, 7}) {
+    for (int i = 0; i < length; ++i)
+      m.run(length % 2 == 0 ? full : skipping);
+    CHECK(m.blocking_loads() <= before + 1);
+    before = m.blocking_loads();
+  }
+}
+
+TEST_CASE("a block that runs twice in a row is fetched once for each use", "[offload][ring]") {
+  model m(rings_of({3}), 2);
+  m.begin_request();
+  m.run({0, 1, 1, 2, 0, 1, 1, 2});
+  const auto learning = m.blocking_loads();
+
+  m.run({0});
+  m.acquire(1);
+
+  CHECK(m.on_the_board() == blocks{1, 1});
+  CHECK(m.blocking_loads() == learning);
+}
+
+TEST_CASE("a ring with fewer blocks than slots keeps every slot filled", "[offload][ring]") {
+  model m(rings_of({2}), 3);
+
+  m.request({0, 1}, 10);
+
+  CHECK(m.blocking_loads() == 0);
+  CHECK(m.policy.counters().prefetches == 23);
+}
+
+TEST_CASE("two denoisers that switch between steps are known after one request",
+          "[offload][ring]") {
+  model m(rings_of({2, 5, 5}), 2);
+  blocks guided{0, 1, 0, 1};
+  for (int step = 0; step < 8; ++step)
+    guided.insert(guided.end(), {2, 3, 4, 5, 6});
+  for (int step = 0; step < 6; ++step)
+    guided.insert(guided.end(), {7, 8, 9, 10, 11});
+  m.request(guided);
+  const auto first = m.blocking_loads();
+
+  m.request(guided);
+
+  CHECK(first <= 2);
+  CHECK(m.blocking_loads() == first);
+}
+
+TEST_CASE("blocks skipped at random cost nothing if they are announced", "[offload][ring]") {
+  const auto seed = GENERATE(range(1u, 11u));
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  model m(rings_of({20}), GENERATE(2u, 3u));
+  m.begin_request();
+
+  for (int step = 0; step < 10; ++step) {
+    blocks pass;
+    for (unsigned block = 0; block < 20; ++block)
+      if (random() % 10 != 0)
+        pass.push_back(block);
+    m.announce(pass);
+    m.run(pass);
+  }
+
+  CHECK(m.blocking_loads() == 0);
+}
+
+TEST_CASE("an announcement replaces what is on its way", "[offload][ring]") {
+  model m(rings_of({6}), 2);
+  m.begin_request();
+
+  m.announce({3, 1});
+
+  CHECK(m.on_the_board() == blocks{3, 1});
+  CHECK(m.policy.counters().revoked == 1);
+}
+
+TEST_CASE("a demand for a block on its way does nothing", "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+
+  CHECK(m.policy.on_its_way(block_id{1}));
+  CHECK(m.policy.demand(block_id{1})->empty());
+  CHECK(m.policy.counters().blocking_loads == 0);
+}
+
+TEST_CASE("a demand takes the place of the ticket expected last, and expects on from there",
+          "[offload][ring]") {
+  model m(rings_of({8}), 3);
+  m.begin_request();
+
+  m.acquire(1);
+  m.acquire(7);
+
+  CHECK_FALSE(m.policy.on_its_way(block_id{2}));
+  CHECK(m.policy.on_its_way(block_id{0}));
+  CHECK(m.trace.back().block == block_id{7});
+}
+
+TEST_CASE("a demand while every slot is in use is a slot conflict", "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+  m.acquire(0);
+  m.acquire(1);
+
+  const auto refused = m.policy.demand(block_id{2});
+
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::slot_conflict);
+  m.release(0);
+  CHECK_NOTHROW(m.acquire(2));
+}
+
+TEST_CASE("blocks that no ring has are not found", "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+
+  CHECK(m.policy.demand(block_id{4}).error().code == errc::not_found);
+  CHECK(m.policy.announce(ids({1, 4})).error().code == errc::not_found);
+}
+
+TEST_CASE("a release of anything but a slot's current ticket is stale", "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+  m.run({0});
+
+  CHECK(m.policy.released(slot_id{0}, 1).error().code == errc::stale_handle);
+  CHECK(m.policy.released(slot_id{2}, 1).error().code == errc::stale_handle);
+}
+
+TEST_CASE("requests do not nest, and only one that runs can end", "[offload][ring]") {
+  model m(rings_of({4}), 2);
+
+  CHECK(m.policy.end_request().error().code == errc::invalid_argument);
+  m.begin_request();
+  CHECK(m.policy.begin_request().error().code == errc::busy);
+}
+
+TEST_CASE("a request does not end while a block is in use", "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+  m.acquire(0);
+
+  CHECK(m.policy.end_request().error().code == errc::busy);
+
+  CHECK(m.policy.in_request());
+  m.release(0);
+  CHECK(m.end_request());
+}
+
+TEST_CASE("the end of a request empties every slot and says which", "[offload][ring]") {
+  model m(rings_of({4}), 3);
+  m.begin_request();
+  m.run({0, 1});
+
+  REQUIRE(m.policy.end_request());
+
+  CHECK(m.policy.emptied().size() == 3);
+  CHECK(m.on_the_board().empty());
+  CHECK(m.policy.counters().revoked == 3);
+}
+
+TEST_CASE("outside a request a block is fetched on demand and nothing else is",
+          "[offload][ring]") {
+  model m(rings_of({4}), 2);
+
+  m.run({0, 1});
+
+  CHECK(m.blocking_loads() == 2);
+  CHECK(m.policy.counters().prefetches == 0);
+  CHECK(m.on_the_board().empty());
+}
+
+TEST_CASE("a fetch waits for the last use exactly when there was one", "[offload][ring]") {
+  model m(rings_of({6}), 2);
+  m.begin_request();
+  m.run({0});
+  m.acquire(5);
+
+  blocks waits;
+  for (const auto& fetch : m.trace)
+    waits.push_back(fetch.wait_for_last_use);
+
+  // Blocks 0 and 1, then 2 behind 0; 5 and 0 replace 1 and 2, which were never used.
+  CHECK(waits == blocks{0, 0, 1, 0, 0});
+}
+
+enum class announcements { kept, broken };
+
+/// Random uses of blocks, some of them nested, by a model that mostly keeps to the declared order.
+void misbehave(model& m, unsigned seed, unsigned block_count, std::size_t slots,
+               announcements promise) {
+  std::mt19937 random(seed);
+  for (int request = 0; request < 3; ++request) {
+    m.begin_request();
+    std::deque<unsigned> held;
+    std::deque<unsigned> announced;
+    unsigned next = 0;
+    for (int i = 0; i < 60; ++i) {
+      const auto roll = random() % 20;
+      next = roll == 0   ? static_cast<unsigned>(random() % block_count)
+             : roll == 1 ? (next + 2) % block_count
+                         : (next + 1) % block_count;
+      if (!announced.empty()) {
+        next = announced.front();
+        announced.pop_front();
+      } else if (roll == 2) {
+        const blocks passes{next, (next + 2) % block_count, (next + 3) % block_count};
+        m.announce(passes);
+        if (promise == announcements::kept)
+          announced.assign(passes.begin() + 1, passes.end());
+      }
+      while (!held.empty() && (held.size() >= slots || random() % 4 != 0 ||
+                               std::ranges::find(held, next) != held.end())) {
+        m.release(held.front());
+        held.pop_front();
+      }
+      m.acquire(next);
+      held.push_back(next);
+    }
+    for (const auto block : held)
+      m.release(block);
+    if (!m.end_request() || !m.on_the_board().empty())
+      throw std::logic_error("something was left behind");
+  }
+}
+
+TEST_CASE("every acquire is satisfied and no fetch meets a slot in use, whatever the model does",
+          "[offload][ring]") {
+  const auto slots = GENERATE(1u, 2u, 3u, 4u, 8u);
+  const auto seed = GENERATE(range(1u, 41u));
+  INFO("seed " << seed << ", " << slots << " slots");
+  const auto block_count = 1 + seed % 12;
+  const auto lag_seed = seed % 2 * seed;
+  model m(rings_of({block_count}), slots, lag_seed);
+
+  CHECK_NOTHROW(misbehave(m, seed, block_count, slots, announcements::broken));
+}
+
+TEST_CASE("what is fetched does not depend on when messages and copies arrive",
+          "[offload][ring]") {
+  const auto slots = GENERATE(1u, 2u, 3u, 4u);
+  const auto seed = GENERATE(range(1u, 41u));
+  INFO("seed " << seed << ", " << slots << " slots");
+  const auto block_count = 1 + seed % 12;
+  const auto rings = rings_of({block_count});
+  model prompt(rings, slots);
+  model late(rings, slots, seed);
+
+  misbehave(prompt, seed, block_count, slots, announcements::kept);
+  misbehave(late, seed, block_count, slots, announcements::kept);
+
+  CHECK(prompt.trace == late.trace);
+  CHECK(prompt.policy.counters() == late.policy.counters());
+}
+
+} // namespace
+} // namespace ferry
