@@ -16,7 +16,7 @@ struct refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-constexpr std::size_t longest_shown = 60;
+constexpr std::size_t longest_shown = 100;
 
 } // namespace
 

@@ -22,13 +22,15 @@ namespace ferry {
 /// keeps one.
 class component_checkpoint {
 public:
-  /// Opens the weights in `directory`: `diffusion_pytorch_model.safetensors` or `model.safetensors`,
-  /// or the index of the same name plus `.index.json` with every file that it names.
+  /// Opens the weights in `directory`: `diffusion_pytorch_model.safetensors` or
+  /// `model.safetensors`, or the index of the same name plus `.index.json` with every file that it
+  /// names.
   ///
-  /// An index may name files of the directory itself only. A file may be a symbolic link if it leads
-  /// to another file of the directory or, as in the Hugging Face cache, from a snapshot to the
-  /// `blobs` next to it. Tensors that the index does not mention are refused, as is a directory that
-  /// offers two sets of weights: one of the two is stale.
+  /// An index may name files of the directory itself only. A file may be a symbolic link if it
+  /// leads to another file of the directory or, as in the Hugging Face cache, from a snapshot to
+  /// the `blobs` next to it. Refused are a tensor that its file does not hold or that two files do,
+  /// and a directory that offers two sets of weights: one of the two is stale. Tensors that an
+  /// index does not mention are tensors all the same.
   /// @return `invalid_checkpoint` with the file, the tensor, the value and what was expected
   [[nodiscard]] static result<std::shared_ptr<const component_checkpoint>>
   open(const std::filesystem::path& directory);

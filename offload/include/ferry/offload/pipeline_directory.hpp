@@ -38,7 +38,6 @@ struct pipeline_directory {
 ///
 /// Fields other than `_class_name`, `boundary_ratio` and components are passed over.
 /// @return `invalid_checkpoint` with the path, the field, its value and what was expected
-[[nodiscard]] result<pipeline_directory>
-read_pipeline_directory(const std::filesystem::path& root);
+[[nodiscard]] result<pipeline_directory> read_pipeline_directory(const std::filesystem::path& root);
 
 } // namespace ferry
