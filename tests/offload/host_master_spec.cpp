@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/offload/host_master.hpp>
+#include <ferry/platform/host_thread.hpp>
+#include <ferry/platform/sim_device.hpp>
+#include <ferry/platform/stream.hpp>
+
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace ferry {
+namespace {
+
+static_assert(std::is_nothrow_move_constructible_v<host_master>);
+
+std::vector<std::byte> filled(std::size_t size, unsigned char value) {
+  return std::vector<std::byte>(size, std::byte{value});
+}
+
+packed_layout layout_of(const std::vector<std::size_t>& sizes) {
+  packed_layout layout;
+  for (const auto size : sizes) {
+    layout.storages.push_back({object_id{layout.storages.size() + 1}, 0, size, layout.bytes});
+    layout.bytes += align_up(size);
+  }
+  return layout;
+}
+
+TEST_CASE("a kept master is the originals themselves, copied storage by storage",
+          "[offload][host_master]") {
+  const auto layout = layout_of({300, 10});
+  const auto first = filled(300, 1);
+  const auto second = filled(10, 2);
+  const std::vector<const_bytes> originals{first, second};
+
+  const auto master =
+      host_master::kept(layout, originals, std::vector{memory_kind::mapped, memory_kind::pageable});
+
+  REQUIRE(master.segments().size() == 2);
+  CHECK(master.segments()[0].source.data() == first.data());
+  CHECK(master.segments()[0].kind == memory_kind::mapped);
+  CHECK(master.segments()[1].source.data() == second.data());
+  CHECK(master.segments()[1].source.size() == 10);
+  CHECK(master.segments()[1].offset == 512);
+  CHECK(master.segments()[1].kind == memory_kind::pageable);
+  CHECK(master.whole().empty());
+  CHECK(master.bytes() == 768);
+}
+
+TEST_CASE("neighbours in both memories are copied in one piece", "[offload][host_master]") {
+  const auto layout = layout_of({512, 256, 256, 256, 100});
+  const auto file = filled(512 + 256 + 256 + 1 + 256 + 100, 1);
+  const const_bytes bytes(file);
+  const std::vector originals{bytes.subspan(0, 512), bytes.subspan(512, 256),
+                              bytes.subspan(768, 256), bytes.subspan(1025, 256),
+                              bytes.subspan(1281, 100)};
+
+  const auto master = host_master::kept(
+      layout, originals,
+      std::vector{memory_kind::mapped, memory_kind::mapped, memory_kind::pageable,
+                  memory_kind::pageable, memory_kind::pageable});
+
+  std::vector<std::size_t> sizes;
+  for (const auto& segment : master.segments())
+    sizes.push_back(segment.source.size());
+  CHECK(sizes == std::vector<std::size_t>{768, 256, 356});
+}
+
+TEST_CASE("padding between storages is not copied over", "[offload][host_master]") {
+  const auto layout = layout_of({100, 100});
+  const auto file = filled(200, 1);
+  const std::vector originals{const_bytes(file).first(100), const_bytes(file).subspan(100)};
+
+  const auto master = host_master::kept(
+      layout, originals, std::vector{memory_kind::pageable, memory_kind::pageable});
+
+  CHECK(master.segments().size() == 2);
+}
+
+TEST_CASE("a pinned master is one packed copy with zeros for padding", "[offload][host_master]") {
+  sim_device gpu(sim_options{});
+  const auto layout = layout_of({300, 10});
+  auto first = filled(300, 1);
+  const auto second = filled(10, 2);
+
+  const auto master =
+      host_master::pinned(gpu, layout, std::vector<const_bytes>{first, second});
+  std::ranges::fill(first, std::byte{9});
+
+  auto expected = filled(768, 0);
+  std::ranges::fill_n(expected.begin(), 300, std::byte{1});
+  std::ranges::fill_n(expected.begin() + 512, 10, std::byte{2});
+  CHECK(std::ranges::equal(master.whole(), expected));
+  REQUIRE(master.segments().size() == 1);
+  CHECK(master.segments()[0].source.data() == master.whole().data());
+  CHECK(master.segments()[0].kind == memory_kind::pinned);
+  CHECK(gpu.counters().pinned_bytes == 768);
+}
+
+TEST_CASE("a pinned master gives its memory back", "[offload][host_master]") {
+  sim_device gpu(sim_options{});
+  const auto bytes = filled(300, 1);
+
+  { const auto master = host_master::pinned(gpu, layout_of({300}), std::vector<const_bytes>{bytes}); }
+
+  CHECK(gpu.counters().pinned_bytes == 0);
+}
+
+TEST_CASE("a copy that is not ordered behind the filling of its master is a race",
+          "[offload][host_master]") {
+  sim_device gpu(sim_options{});
+  const auto bytes = filled(256, 1);
+  const memory_block slot(gpu, memory_kind::device, 256);
+  stream copies(gpu, "copies");
+  const host_thread uninformed(gpu, "uninformed");
+
+  const auto master = host_master::pinned(gpu, layout_of({256}), std::vector<const_bytes>{bytes});
+  {
+    const host_thread::scope acting(uninformed);
+    copies.copy({.target = slot.bytes(), .source = master.segments()[0].source, .tag = {.what = "fetch"}});
+  }
+
+  CHECK(gpu.race_count() > 0);
+  copies.synchronize({"test end"});
+}
+
+} // namespace
+} // namespace ferry
