@@ -330,7 +330,26 @@ TEST_CASE("a race report names both operations, the missing edge and the seed", 
         "  second: compute 'use' of block 3, reading 512 bytes, operation 1 on stream 'compute', "
         "issued by 'thread 1'\n"
         "  missing: 'compute' must wait for an event recorded on 'copy' after operation 1\n"
+        "  known of 'copy': nothing\n"
         "  seed 77");
+  s.finish();
+}
+
+TEST_CASE("a race says how far the second side knew the stream of the first", "[sim][race]") {
+  streamed_slot s{sim_options{}};
+  s.stage(7);
+  s.copies.mark({"first"});
+  s.copies.mark({"second"});
+  s.copies.record(s.ready);
+  s.copies.mark({"third"});
+  s.fetch_staged(3);
+  s.compute.wait(s.ready, streamed_slot::ready_edge);
+
+  (void)s.use(3);
+
+  CHECK(s.gpu.races().at(0).first.number == 4);
+  CHECK(s.gpu.races().at(0).known == 2);
+  CHECK_THAT(describe(s.gpu.races().at(0)), Contains("known of 'copy': operations up to 2"));
   s.finish();
 }
 

@@ -158,12 +158,14 @@ sim::operation_ref sim_device::state::enqueue(sim::host_state& host, sim::stream
   op->device = own.index;
   op->enqueued = host.clock.tick(host.self);
   on.clock.join(host.clock);
-  op->when = on.clock.tick(on.self);
   op->key = sim::mix(on.key, ++on.entries);
   op->earliest = host.time;
   op->previous = on.tail;
-  if (role == sim::operation_role::work)
+  if (role == sim::operation_role::work) {
     op->number = ++on.operations;
+    on.clock.tick(on.self);
+  }
+  op->when = {on.self, on.clock.at(on.self)};
   return op;
 }
 

@@ -74,7 +74,7 @@ void sim_machine::enter_access(const sim::access_ref& access, const sim::vector_
   for (const auto& found : conflicts_) {
     ++race_count;
     if (races.size() < race_limit)
-      races.push_back(sim::make_race(found, *access, blocks, seed));
+      races.push_back(sim::make_race(found, *access, known, blocks, seed));
   }
   if (shadow.cells() > cells_to_drop_at_)
     drop_history();

@@ -26,6 +26,14 @@ race_access facts_of(const access_record& access) {
           .bytes = access.end - access.begin};
 }
 
+// On a stream the clock steps with the operations, from wherever its component's last user left it.
+std::uint64_t known_operations(const access_record& first, const vector_clock& known) {
+  if (!first.where->is_stream)
+    return 0;
+  auto before_stream = first.when.count - first.number;
+  return std::max(known.at(first.when.who), before_stream) - before_stream;
+}
+
 std::string missing_edge(const race_access& first, const race_access& second) {
   auto number = std::to_string(first.number);
   if (first.on_stream && second.on_stream)
@@ -40,14 +48,15 @@ std::string missing_edge(const race_access& first, const race_access& second) {
 
 } // namespace
 
-race make_race(const conflict& found, const access_record& second, const block_table& blocks,
-               std::uint64_t seed) {
+race make_race(const conflict& found, const access_record& second, const vector_clock& known,
+               const block_table& blocks, std::uint64_t seed) {
   auto begin = std::max(found.begin, second.begin);
   auto end = std::min(found.end, second.end);
   race made{.first = facts_of(*found.earlier),
             .second = facts_of(second),
             .address = begin,
             .bytes = end - begin,
+            .known = known_operations(*found.earlier, known),
             .place = blocks.describe(begin, end),
             .missing_edge = {},
             .seed = seed};
@@ -79,8 +88,12 @@ std::string describe(const race_access& access) {
 } // namespace
 
 std::string describe(const race& r) {
+  auto known = r.first.on_stream ? "\n  known of '" + r.first.where + "': " +
+                                       (r.known == 0 ? "nothing"
+                                                     : "operations up to " + std::to_string(r.known))
+                                 : std::string();
   return "race on " + r.place + ":\n  first:  " + describe(r.first) +
-         "\n  second: " + describe(r.second) + "\n  missing: " + r.missing_edge +
+         "\n  second: " + describe(r.second) + "\n  missing: " + r.missing_edge + known +
          "\n  seed " + std::to_string(r.seed);
 }
 

@@ -30,6 +30,9 @@ struct race {
   race_access second; ///< The one at which the race was noticed.
   std::uintptr_t address = 0; ///< Of the bytes that both touch.
   std::size_t bytes = 0;
+  /// What the second knew of the stream of the first: its operations up to this one. What it lacked
+  /// begins behind it. Zero if the first is no operation of a stream.
+  std::uint64_t known = 0;
   std::string place;        ///< The same in words: "device block 3, bytes 256 to 512".
   std::string missing_edge; ///< "'compute' must wait for an event recorded on 'copy' after ...".
   std::uint64_t seed = 0;   ///< Of the device.
