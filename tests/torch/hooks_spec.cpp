@@ -35,7 +35,8 @@ struct echo : Module, hookable {
 };
 
 struct tracing : hook {
-  tracing(std::string& trace_to, std::string own_name) : trace(trace_to), name(std::move(own_name)) {}
+  tracing(std::string& trace_to, std::string own_name)
+      : trace(trace_to), name(std::move(own_name)) {}
   void initialize_hook(Module&) override { trace += " init" + name; }
   void pre_forward(const hook_call&, tensor_refs) override { trace += " pre" + name; }
   void post_forward(const hook_call&, tensor_refs) override { trace += " post" + name; }

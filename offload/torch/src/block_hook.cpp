@@ -3,9 +3,9 @@
 
 #include "block_hook.hpp"
 
-#include "storage_unit.hpp"
-
 #include <ferry/platform/error.hpp>
+
+#include "storage_unit.hpp"
 
 #include <string>
 #include <utility>

@@ -3,9 +3,9 @@
 
 #include "ferry/torch/hooks.hpp"
 
-#include "ferry/torch/call.hpp"
-
 #include <ferry/platform/error.hpp>
+
+#include "ferry/torch/call.hpp"
 
 #include <c10/util/Type.h>
 
@@ -18,7 +18,9 @@ void hook::initialize_hook(torch::nn::Module&) {}
 void hook::pre_forward(const hook_call&, tensor_refs) {}
 void hook::post_forward(const hook_call&, tensor_refs) {}
 void hook::abandon(const hook_call&) noexcept {}
-bool hook::replaces_forward() const noexcept { return false; }
+bool hook::replaces_forward() const noexcept {
+  return false;
+}
 void hook::reset() {}
 
 bool hook_registry::replaces_forward() const noexcept {
@@ -54,10 +56,9 @@ void hook_registry::require_idle(std::string_view operation, std::string_view na
 bool hook_registry::add(torch::nn::Module& module, std::string name, std::shared_ptr<hook> added) {
   require_idle("add", name);
   if (added->replaces_forward() && replaces_forward() && entries_.back().name != name)
-    throw ferry_error({errc::already_enabled, "hook '" + name +
-                                                  "' replaces the forward, which hook '" +
-                                                  entries_.back().name +
-                                                  "' does already: remove that one first"});
+    throw ferry_error({errc::already_enabled,
+                       "hook '" + name + "' replaces the forward, which hook '" +
+                           entries_.back().name + "' does already: remove that one first"});
   added->initialize_hook(module);
 
   auto next = entries_;

@@ -7,6 +7,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -14,6 +16,23 @@
 
 namespace ferry {
 namespace {
+
+using type_pair = std::pair<dtype, at::ScalarType>;
+
+constexpr std::array<type_pair, 12> types = {{
+    {dtype::boolean, at::kBool},
+    {dtype::u8, at::kByte},
+    {dtype::i8, at::kChar},
+    {dtype::i16, at::kShort},
+    {dtype::i32, at::kInt},
+    {dtype::i64, at::kLong},
+    {dtype::f8_e4m3, at::kFloat8_e4m3fn},
+    {dtype::f8_e5m2, at::kFloat8_e5m2},
+    {dtype::f16, at::kHalf},
+    {dtype::bf16, at::kBFloat16},
+    {dtype::f32, at::kFloat},
+    {dtype::f64, at::kDouble},
+}};
 
 using mapping_owner = std::shared_ptr<const void>;
 
@@ -32,48 +51,21 @@ std::optional<std::size_t> bytes_of(dtype type, at::IntArrayRef shape) noexcept 
 } // namespace
 
 std::optional<dtype> dtype_of(at::ScalarType type) noexcept {
-  switch (type) {
-    case at::kBool: return dtype::boolean;
-    case at::kByte: return dtype::u8;
-    case at::kChar: return dtype::i8;
-    case at::kShort: return dtype::i16;
-    case at::kInt: return dtype::i32;
-    case at::kLong: return dtype::i64;
-    case at::kFloat8_e4m3fn: return dtype::f8_e4m3;
-    case at::kFloat8_e5m2: return dtype::f8_e5m2;
-    case at::kHalf: return dtype::f16;
-    case at::kBFloat16: return dtype::bf16;
-    case at::kFloat: return dtype::f32;
-    case at::kDouble: return dtype::f64;
-    default: return std::nullopt;
-  }
+  const auto* found = std::ranges::find(types, type, &type_pair::second);
+  return found == types.end() ? std::nullopt : std::optional(found->first);
 }
 
 at::ScalarType scalar_type_of(dtype type) noexcept {
-  switch (type) {
-    case dtype::boolean: return at::kBool;
-    case dtype::u8: return at::kByte;
-    case dtype::i8: return at::kChar;
-    case dtype::i16: return at::kShort;
-    case dtype::i32: return at::kInt;
-    case dtype::i64: return at::kLong;
-    case dtype::f8_e4m3: return at::kFloat8_e4m3fn;
-    case dtype::f8_e5m2: return at::kFloat8_e5m2;
-    case dtype::f16: return at::kHalf;
-    case dtype::bf16: return at::kBFloat16;
-    case dtype::f32: return at::kFloat;
-    case dtype::f64: return at::kDouble;
-  }
-  return at::kByte;
+  return std::ranges::find(types, type, &type_pair::first)->second;
 }
 
 at::Tensor tensor_over(std::shared_ptr<const void> owner, const_bytes bytes, dtype type,
                        at::IntArrayRef shape) {
   if (bytes_of(type, shape) != bytes.size())
-    throw ferry_error({errc::invalid_checkpoint,
-                       "a tensor of type " + std::string(to_string(type)) + " and shape " +
-                           c10::str(shape) + " does not have " + std::to_string(bytes.size()) +
-                           " bytes"});
+    throw ferry_error({errc::invalid_checkpoint, "a tensor of type " +
+                                                     std::string(to_string(type)) + " and shape " +
+                                                     c10::str(shape) + " does not have " +
+                                                     std::to_string(bytes.size()) + " bytes"});
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % element_size(type) != 0) {
     auto copy = at::empty(shape, at::dtype(scalar_type_of(type)));
     std::memcpy(copy.data_ptr(), bytes.data(), bytes.size());
@@ -93,8 +85,7 @@ at::Tensor tensor_over(std::shared_ptr<const void> owner, const_bytes bytes, dty
 
 bool is_mapped(const c10::Storage& storage) noexcept {
   auto* impl = storage.unsafeGetStorageImpl();
-  return impl != nullptr &&
-         impl->_mutable_data_ptr_no_checks().get_deleter() == &release_mapping;
+  return impl != nullptr && impl->_mutable_data_ptr_no_checks().get_deleter() == &release_mapping;
 }
 
 } // namespace ferry

@@ -3,9 +3,9 @@
 
 #include "storage_unit.hpp"
 
-#include "ferry/torch/mapped_tensor.hpp"
-
 #include <ferry/platform/error.hpp>
+
+#include "ferry/torch/mapped_tensor.hpp"
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/StorageImpl.h>
@@ -25,8 +25,7 @@ void* storage_start(void* address, std::size_t begin) noexcept {
 }
 
 c10::Storage make_storage(std::size_t bytes, c10::DataPtr data, c10::Allocator* allocator) {
-  return {c10::Storage::use_byte_size_t(), bytes, std::move(data), allocator,
-          allocator != nullptr};
+  return {c10::Storage::use_byte_size_t(), bytes, std::move(data), allocator, allocator != nullptr};
 }
 
 } // namespace

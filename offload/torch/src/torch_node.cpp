@@ -3,12 +3,12 @@
 
 #include "torch_node.hpp"
 
+#include <ferry/platform/error.hpp>
+
 #include "ferry/torch/block_list.hpp"
 #include "ferry/torch/component_interfaces.hpp"
 #include "ferry/torch/mapped_tensor.hpp"
 #include "ferry/torch/torch_pipeline.hpp"
-
-#include <ferry/platform/error.hpp>
 
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -24,11 +24,16 @@ std::optional<dtype> layout_type(const at::Tensor& tensor) {
   if (auto exact = dtype_of(tensor.scalar_type()))
     return exact;
   switch (tensor.is_complex() ? tensor.element_size() / 2 : tensor.element_size()) {
-    case 1: return dtype::u8;
-    case 2: return tensor.is_complex() ? dtype::f16 : dtype::i16;
-    case 4: return tensor.is_complex() ? dtype::f32 : dtype::i32;
-    case 8: return tensor.is_complex() ? dtype::f64 : dtype::i64;
-    default: return std::nullopt;
+    case 1:
+      return dtype::u8;
+    case 2:
+      return tensor.is_complex() ? dtype::f16 : dtype::i16;
+    case 4:
+      return tensor.is_complex() ? dtype::f32 : dtype::i32;
+    case 8:
+      return tensor.is_complex() ? dtype::f64 : dtype::i64;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -44,9 +49,9 @@ tensor_info describe(const torch::nn::Module& module, const held_tensor& held) {
   const auto& tensor = held.tensor;
   const auto type = layout_type(tensor);
   if (!type || tensor.layout() != at::kStrided)
-    throw ferry_error({errc::unsupported, "tensor '" + held.name + "' of a " + module.name() +
-                                              " is of a kind that cannot be moved: " +
-                                              tensor.toString()});
+    throw ferry_error(
+        {errc::unsupported, "tensor '" + held.name + "' of a " + module.name() +
+                                " is of a kind that cannot be moved: " + tensor.toString()});
   tensor_info info{.name = held.name,
                    .role = held.role,
                    .persistent = held.persistent,

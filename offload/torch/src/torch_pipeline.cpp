@@ -3,12 +3,12 @@
 
 #include "ferry/torch/torch_pipeline.hpp"
 
+#include <ferry/platform/error.hpp>
+
 #include "block_hook.hpp"
 #include "ferry/torch/hookable.hpp"
 #include "storage_unit.hpp"
 #include "torch_node.hpp"
-
-#include <ferry/platform/error.hpp>
 
 #include <algorithm>
 #include <set>
@@ -35,9 +35,9 @@ void require_valid(const torch_pipeline_description& description) {
   for (const auto& each : description.components) {
     const bool usable = !each.name.empty() && each.name.find('.') == std::string::npos;
     if (!usable || !names.insert(each.name).second)
-      throw ferry_error({errc::invalid_pipeline, "component name '" + each.name + "' of " +
-                                                     description.type_name +
-                                                     " has to be one segment of a path, and unique"});
+      throw ferry_error({errc::invalid_pipeline,
+                         "component name '" + each.name + "' of " + description.type_name +
+                             " has to be one segment of a path, and unique"});
     if (each.module == nullptr)
       throw ferry_error({errc::invalid_pipeline, "component '" + each.name + "' of " +
                                                      description.type_name + " has no module"});
@@ -127,8 +127,8 @@ bool torch_pipeline::has_custom_model_offload() const {
 const torch_component& torch_pipeline::component(std::string_view name) const {
   const auto found = std::ranges::find(description_.components, name, &torch_component::name);
   if (found == description_.components.end())
-    throw ferry_error({errc::not_found, description_.type_name + " has no component '" +
-                                            std::string(name) + "'"});
+    throw ferry_error({errc::not_found,
+                       description_.type_name + " has no component '" + std::string(name) + "'"});
   return *found;
 }
 
@@ -145,7 +145,8 @@ at::ScalarType torch_pipeline::compute_dtype(std::string_view name) const {
       if (held.tensor.is_floating_point())
         elements[held.tensor.scalar_type()] += held.tensor.numel();
   });
-  const auto most = std::ranges::max_element(elements, {}, [](const auto& each) { return each.second; });
+  const auto most =
+      std::ranges::max_element(elements, {}, [](const auto& each) { return each.second; });
   return most == elements.end() ? at::kFloat : most->first;
 }
 

@@ -59,7 +59,8 @@ Result run_body(const hook_scope& scope, tensor_refs arguments, const Original& 
   auto* replacement = dynamic_cast<forward_replacement<Result>*>(hook);
   if (replacement == nullptr)
     throw_wrong_replacement(scope.call(), typeid(Result));
-  return replacement->forward(scope.call(), arguments, std::function<Result()>(std::cref(original)));
+  return replacement->forward(scope.call(), arguments,
+                              std::function<Result()>(std::cref(original)));
 }
 
 template <class Result, class Body, class... Args>
@@ -95,9 +96,9 @@ template <class Result, class Body, class... Args>
 ///
 /// Without hooks it costs one branch. With hooks, tensors among the arguments (see `tensor_holder`)
 /// are handed on as copies of their handles that hooks may replace; everything else is passed on as
-/// it came. A tensor argument is never the caller's own variable, with hooks or without: a body that
-/// returns a tensor by assigning to a parameter does not compile. Whatever throws goes through,
-/// after every hook that had entered the call was told to `abandon` it.
+/// it came. A tensor argument is never the caller's own variable, with hooks or without: a body
+/// that returns a tensor by assigning to a parameter does not compile. Whatever throws goes
+/// through, after every hook that had entered the call was told to `abandon` it.
 /// @throws ferry_error `invalid_argument` if a hook replaces a body of another result type
 template <class Body, class... Args>
 decltype(auto) call_through(hook_registry& hooks, const torch::nn::Module& module,

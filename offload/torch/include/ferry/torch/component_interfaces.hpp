@@ -23,8 +23,8 @@ public:
   [[nodiscard]] virtual block_declaration declared_blocks() const = 0;
 };
 
-/// Enumerates tensor members that are neither parameters nor buffers: quantisation scales, tables.
-/// They then move with the module. The same tensor objects on every call.
+/// Enumerates tensor members that are neither parameters nor buffers, so that enabling knows of
+/// them: quantisation scales, tables. The same tensor objects on every call.
 class declares_tensors {
 public:
   virtual ~declares_tensors() = default;

@@ -32,8 +32,8 @@ private:
   mutable hook_registry hooks_;
 };
 
-/// Makes a module hookable whose class cannot be changed: `hooked<torch::nn::LinearImpl>`. The names
-/// of its tensors stay as they were.
+/// Makes a module hookable whose class cannot be changed: `hooked<torch::nn::LinearImpl>`. The
+/// names of its tensors stay as they were.
 template <class Module>
 class hooked : public Module, public hookable {
 public:
@@ -41,8 +41,7 @@ public:
 };
 
 template <class Module>
-concept hookable_module =
-    std::is_base_of_v<hookable, std::remove_cvref_t<Module>> &&
+concept hookable_module = std::is_base_of_v<hookable, std::remove_cvref_t<Module>> &&
     std::is_base_of_v<torch::nn::Module, std::remove_cvref_t<Module>>;
 
 } // namespace ferry

@@ -17,9 +17,9 @@ namespace ferry {
 [[nodiscard]] std::optional<dtype> dtype_of(at::ScalarType type) noexcept;
 [[nodiscard]] at::ScalarType scalar_type_of(dtype type) noexcept;
 
-/// Returns a contiguous tensor over `bytes` of a mapped file, which `owner` keeps mapped. The memory
-/// is read-only: the tensor may be read, and its storage rebound, but not written. Units know such
-/// storages as `memory_kind::mapped`.
+/// Returns a contiguous tensor over `bytes` of a mapped file, which `owner` keeps mapped. The
+/// memory is read-only: the tensor may be read, and its storage rebound, but not written. Units
+/// know such storages as `memory_kind::mapped`.
 ///
 /// Bytes that do not start at a multiple of the element size are copied to ordinary memory.
 /// @throws ferry_error `invalid_checkpoint` if `bytes` is not what `type` and `shape` need

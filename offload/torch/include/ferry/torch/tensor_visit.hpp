@@ -24,7 +24,9 @@ struct tensor_members;
 namespace detail {
 
 template <class T>
-concept has_tensor_members = requires(T& value) { tensor_members<T>::of(value); };
+concept has_tensor_members = requires(T& value) {
+  tensor_members<T>::of(value);
+};
 
 template <class T>
 struct holds_tensors : std::bool_constant<has_tensor_members<T>> {};
@@ -40,9 +42,8 @@ template <class... T>
 struct holds_tensors<std::tuple<T...>>
     : std::disjunction<holds_tensors<std::remove_cvref_t<T>>...> {};
 template <class A, class B>
-struct holds_tensors<std::pair<A, B>>
-    : std::disjunction<holds_tensors<std::remove_cvref_t<A>>,
-                       holds_tensors<std::remove_cvref_t<B>>> {};
+struct holds_tensors<std::pair<A, B>> : std::disjunction<holds_tensors<std::remove_cvref_t<A>>,
+                                                         holds_tensors<std::remove_cvref_t<B>>> {};
 
 } // namespace detail
 

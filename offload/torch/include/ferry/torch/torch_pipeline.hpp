@@ -34,7 +34,8 @@ struct torch_pipeline_description {
   std::optional<component_roles> roles = std::nullopt;
   std::optional<offload_plan> plan = std::nullopt;
   bool custom_model_offload = false;
-  at::Device compute_device{at::kCPU}; ///< Where blocks run, whatever holds their weights meanwhile.
+  at::Device compute_device{
+      at::kCPU}; ///< Where blocks run, whatever holds their weights meanwhile.
 };
 
 /// A pipeline whose components are `torch::nn::Module`s. Keeps the modules alive.
@@ -68,11 +69,12 @@ public:
   [[nodiscard]] at::ScalarType compute_dtype(std::string_view component) const;
 
   /// Makes a module hookable that neither derives from `hookable` nor is `hooked`, and whose caller
-  /// goes through `call_through` or `hook_scope` with this registry. For a hookable module: its own.
+  /// goes through `call_through` or `hook_scope` with this registry. For a hookable module: its
+  /// own.
   [[nodiscard]] hook_registry& hooks_of(const std::shared_ptr<torch::nn::Module>& module);
 
-  /// @throws ferry_error `not_found` if the pipeline has no such tensor, `unsupported` for one whose
-  /// memory is not a plain storage on the CPU
+  /// @throws ferry_error `not_found` if the pipeline has no such tensor, `unsupported` for one
+  /// whose memory is not a plain storage on the CPU
   [[nodiscard]] std::unique_ptr<weight_unit> make_unit(std::string path,
                                                        packed_layout layout) override;
 
