@@ -8,7 +8,8 @@
 namespace ferry {
 
 memory_block::memory_block(device& owner, memory_kind kind, std::size_t bytes)
-    : owner_(&owner), kind_(kind), bytes_(bytes == 0 ? mutable_bytes{} : owner.allocate(kind, bytes)) {}
+    : owner_(&owner), kind_(kind),
+      bytes_(bytes == 0 ? mutable_bytes{} : owner.allocate(kind, bytes)) {}
 
 memory_block::memory_block(memory_block&& other) noexcept
     : owner_(other.owner_), kind_(other.kind_), bytes_(std::exchange(other.bytes_, {})) {}

@@ -12,12 +12,18 @@
 #include "support/catch.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <barrier>
 #include <fstream>
-#include <future>
+#include <memory>
+#include <semaphore>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace ferry;
@@ -38,17 +44,16 @@ private:
   std::barrier<> both_{2};
 };
 
-/// Keeps a copy from ending until it is opened.
-class gate final : public operation_observer {
+/// Keeps copies from ending until they are let through.
+class turnstile final : public operation_observer {
 public:
-  void open() { opened_.set_value(); }
+  void let_through(std::ptrdiff_t copies) { tickets_.release(copies); }
 
-  void on_operation(const operation_span&) override { passable_.wait(); }
+  void on_operation(const operation_span&) override { tickets_.acquire(); }
   void on_stream(stream_id, std::string_view) override {}
 
 private:
-  std::promise<void> opened_;
-  std::shared_future<void> passable_ = opened_.get_future();
+  std::counting_semaphore<> tickets_{0};
 };
 
 class failing_observer final : public operation_observer {
@@ -70,6 +75,23 @@ std::size_t resident_file_bytes() {
   return total;
 }
 
+/// Takes the pages of a file out of the operating system's cache, where that can be done.
+void forget_cached_pages(const std::filesystem::path& path) {
+  const auto file = ::open(path.c_str(), O_RDONLY);
+  ::fsync(file);
+  ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(file);
+}
+
+/// Returns whether the operating system has the last page of `file` in its cache.
+bool has_been_read(const mapped_file& file) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto* const last = file.bytes().data() + (file.bytes().size() - 1) / page * page;
+  unsigned char cached = 0;
+  ::mincore(const_cast<std::byte*>(last), 1, &cached);
+  return (cached & 1) != 0;
+}
+
 /// Notes the largest part of the process that was made of file pages after any operation.
 class residency_observer final : public operation_observer {
 public:
@@ -85,7 +107,10 @@ private:
 };
 
 copy_operation fetch(mutable_bytes target, const_bytes source) {
-  return {.target = target, .source = source, .from = memory_kind::mapped, .tag = {.what = "fetch"}};
+  return {.target = target,
+          .source = source,
+          .from = memory_kind::mapped,
+          .tag = {.what = "fetch"}};
 }
 
 } // namespace
@@ -174,7 +199,7 @@ TEST_CASE("a wait for work that has not run holds a stream of the host device ba
   stream compute(machine, "compute");
   event copied(machine);
   event passed(machine);
-  gate held;
+  turnstile held;
   machine.attach(&held);
 
   copies.copy(upload(slot, weights));
@@ -184,24 +209,35 @@ TEST_CASE("a wait for work that has not run holds a stream of the host device ba
 
   CHECK_FALSE(copied.ready());
   CHECK_FALSE(passed.ready());
-  held.open();
+  held.let_through(1);
   passed.synchronize(contract_edge);
   CHECK(copied.ready());
   CHECK(passed.ready());
   machine.attach(nullptr);
 }
 
-TEST_CASE("a compute on the host device lasts until the next call on its stream") {
+TEST_CASE("a compute on the host device lasts until the next operation or record on its stream") {
+  using step = void (*)(std::unique_ptr<stream>&, event&);
+  const step next = GENERATE(
+      step([](std::unique_ptr<stream>& queue, event& done) { queue->record(done); }),
+      step([](std::unique_ptr<stream>& queue, event&) { queue->discard({}, {}); }),
+      step([](std::unique_ptr<stream>& queue, event&) { queue->mark({}); }),
+      step([](std::unique_ptr<stream>& queue, event&) { queue->compute({}); }),
+      step([](std::unique_ptr<stream>& queue, event&) {
+        queue->copy({.target = {}, .source = {}});
+        queue->synchronize(contract_edge);
+      }),
+      step([](std::unique_ptr<stream>& queue, event&) { queue.reset(); }));
   host_device machine(options);
   recording_observer observer;
   machine.attach(&observer);
-  stream queue(machine, "compute");
+  auto queue = std::make_unique<stream>(machine, "compute");
   event done(machine);
 
-  queue.compute({.tag = {.what = "block", .block = 3}});
-  queue.settle();
+  queue->compute({.tag = {.what = "block", .block = 3}});
+  queue->settle();
   const auto during = machine.now();
-  queue.record(done);
+  next(queue, done);
 
   machine.attach(nullptr);
   const auto computes = observer.spans_of(operation_kind::compute);
@@ -244,6 +280,7 @@ TEST_CASE("a failure on a stream's thread is thrown by every synchronisation fro
   machine.attach(&broken);
 
   copies.copy(upload(slot, weights));
+  copies.copy(upload(slot, other_weights));
   copies.record(copied);
 
   const auto cause = Catch::Matchers::Matches("device_failure: .*disk on fire");
@@ -308,6 +345,32 @@ TEST_CASE("a copy from a mapped file brings its bytes") {
   copies.synchronize(contract_edge);
 
   CHECK(every_byte_is(slot.bytes(), 'w'));
+}
+
+TEST_CASE("the file of a queued copy is read while an earlier copy runs") {
+  const temporary_directory directory;
+  const auto next_path = directory.write("next", std::string(2 * MiB, 'n'));
+  const mapped_file current(directory.write("current", std::string(MiB, 'c')));
+  const mapped_file next(next_path);
+  forget_cached_pages(next_path);
+  host_device machine(options);
+  const auto slot = memory_block(machine, memory_kind::device, 2 * MiB);
+  const auto staging = pinned(machine, 0);
+  turnstile held;
+  stream copies(machine, "copies");
+  machine.attach(&held);
+
+  copies.copy({.target = slot.bytes().first(staging.size()), .source = staging.bytes()});
+  copies.copy(fetch(slot.bytes().first(MiB), current.bytes()));
+  copies.copy(fetch(slot.bytes(), next.bytes()));
+  held.let_through(1);
+  while (!has_been_read(next))
+    std::this_thread::yield();
+
+  held.let_through(2);
+  copies.synchronize(contract_edge);
+  machine.attach(nullptr);
+  CHECK(every_byte_is(slot.bytes(), 'n'));
 }
 
 TEST_CASE("a file larger than the slot passes through without becoming resident") {

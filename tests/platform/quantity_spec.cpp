@@ -39,8 +39,8 @@ TEST_CASE("a size is a number of bytes or a number with a unit") {
 
 TEST_CASE("a size that cannot be read is refused with what is allowed") {
   const auto* const text =
-      GENERATE("", "MiB", "64 MiB", " 64MiB", "64MiB ", "-1", "+1", "64mib", "64M", "64MiBs", "0x10",
-               "1e9", ".5GB", "1.GB", "1.0000001GB", "1.5.5GB", "18446744073709551616",
+      GENERATE("", "MiB", "64 MiB", " 64MiB", "64MiB ", "-1", "+1", "64mib", "64M", "64MiBs",
+               "0x10", "1e9", ".5GB", "1.GB", "1.0000001GB", "1.5.5GB", "18446744073709551616",
                "16777216TiB", "18446744073709551615.5kB");
 
   const auto read = parse_bytes(text);
@@ -71,8 +71,8 @@ TEST_CASE("a duration is a number with a unit") {
 
 TEST_CASE("a duration that cannot be read is refused with what is allowed") {
   const auto* const text =
-      GENERATE("", "2", "0.0", "ms", "2 ms", "-2ms", "2MS", "2h", "1.0000001s", "9223372036854775808ns",
-               "18446744073709551616ns", "307445734562min");
+      GENERATE("", "2", "0.0", "ms", "2 ms", "-2ms", "2MS", "2h", "1.0000001s",
+               "9223372036854775808ns", "18446744073709551616ns", "307445734562min");
 
   const auto read = parse_duration(text);
 

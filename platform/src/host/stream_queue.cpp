@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -28,7 +27,7 @@ constexpr std::size_t longest_thread_name = 15;
 } // namespace
 
 stream_queue::stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
-                           sticky_fault& fault)
+                           const sticky_fault& fault)
     : id_(id), name_(name), reporter_(&reporter), fault_(&fault),
       progress_(std::make_shared<stream_progress>()), ahead_(window_bytes) {}
 
@@ -45,8 +44,6 @@ stream_queue::~stream_queue() {
 
 void stream_queue::copy(const copy_operation& operation) {
   const auto lock = std::scoped_lock(mutex_);
-  if (idle())
-    end_compute();
   push(copy_job{operation, reporter_->now()});
   if (operation.from == memory_kind::mapped)
     ahead_.expect(operation.source);
@@ -63,9 +60,7 @@ void stream_queue::announce(operation_kind kind, operation_tag tag) {
 
 void stream_queue::wait(const record_point& point) {
   const auto lock = std::scoped_lock(mutex_);
-  if (idle())
-    end_compute();
-  if (!idle() || !point.reached())
+  if (!point.reached())
     push(point);
 }
 
@@ -121,13 +116,8 @@ void stream_queue::run() {
 
 void stream_queue::run(const copy_job& work) {
   const auto start = reporter_->now();
-  if (!fault_->raised()) {
-    try {
-      move_bytes(work.operation);
-    } catch (const std::exception& error) {
-      fault_->raise("a copy on stream '" + name_ + "' failed: " + error.what());
-    }
-  }
+  if (!fault_->raised())
+    move_bytes(work.operation);
   reporter_->report({.kind = operation_kind::copy,
                      .stream = id_,
                      .tag = work.operation.tag,
