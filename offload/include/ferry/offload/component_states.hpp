@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/offload_state.hpp>
+#include <ferry/offload/plan.hpp>
+#include <ferry/offload/transfer_plan.hpp>
+
+#include <map>
+#include <string>
+
+namespace ferry {
+
+/// Sums up what `transfers` makes of each component of `resolved`, children included, by path.
+[[nodiscard]] std::map<std::string, component_state>
+component_states(const resolved_offload_plan& resolved, const transfer_plan& transfers);
+
+} // namespace ferry
