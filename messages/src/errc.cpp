@@ -55,6 +55,8 @@ caf::error to_error(const failure& reason) {
 }
 
 failure to_failure(const caf::error& reason) {
+  if (!reason)
+    return {.code = errc::internal, .detail = "ended without an error"};
   if (is_ours(reason)) {
     failure f{.code = static_cast<errc>(reason.code()), .detail = {}};
     const auto& context = reason.context();

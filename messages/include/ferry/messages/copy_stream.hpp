@@ -22,11 +22,12 @@ struct open_copies {
   causal_stamp stamp;
 };
 
-/// Copies one block into one slot, once the slot's last use is over.
+/// Copies one block into one slot.
 struct fetch_block {
   block_id block{};
   slot_id slot{};
   std::uint64_t generation = 0;
+  bool after_last_use = false; ///< The slot's last-use event must be waited for.
   causal_stamp stamp;
 };
 

@@ -20,7 +20,8 @@ struct start_child {
 
 /// Refuses new work from now on.
 struct drain_child {
-  failure cause; ///< What refused work is answered with.
+  failure cause;       ///< What refused work is answered with.
+  bool failed = false; ///< The cause is a failure, not an orderly stop.
 };
 
 /// Gives back everything the child owns.
