@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/messages/block_prefetcher.hpp>
+#include <ferry/messages/copy_stream.hpp>
+#include <ferry/messages/offloader.hpp>
+#include <ferry/messages/supervisor.hpp>
+#include <ferry/platform/device.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+/// Where an actor that may block runs.
+enum class threading : std::uint8_t {
+  own_thread, ///< The default: it blocks nobody else.
+  pooled,     ///< On the workers, for tests that drive every message.
+};
+
+struct offloader_options {
+  std::size_t slots = 2;
+  std::optional<std::uint64_t> device_memory = std::nullopt; ///< Ceiling for weights.
+  std::chrono::milliseconds acquire_deadline{60'000};
+  std::chrono::milliseconds request_deadline{60'000}; ///< For each question to another actor.
+};
+
+/// How one child comes to life. `spawn` makes the actor and nothing else: what it owns on the device
+/// it makes when it is told to start.
+struct start_step {
+  std::string name;
+  std::function<child_actor()> spawn;
+};
+
+// One function an actor. An actor keeps its share of the device until it is released. The system
+// knows the message types: `add_types<caf::id_block::ferry_messages>`.
+
+[[nodiscard]] supervisor_actor spawn_supervisor(caf::actor_system& system,
+                                                std::vector<start_step> steps,
+                                                std::chrono::milliseconds start_deadline);
+
+[[nodiscard]] copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system,
+                                                         std::shared_ptr<device> owner,
+                                                         const supervisor_actor& supervisor);
+
+[[nodiscard]] block_prefetcher_actor spawn_block_prefetcher(caf::actor_system& system,
+                                                            std::shared_ptr<device> owner,
+                                                            const copy_stream_actor& copies,
+                                                            const supervisor_actor& supervisor);
+
+[[nodiscard]] offloader_actor
+spawn_offloader(caf::actor_system& system, threading where, std::shared_ptr<device> owner,
+                const offloader_options& options, const copy_stream_actor& copies,
+                const block_prefetcher_actor& prefetcher, const supervisor_actor& supervisor);
+
+} // namespace ferry

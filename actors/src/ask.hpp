@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/messages/caf.hpp>
+#include <ferry/messages/errc.hpp>
+#include <ferry/platform/error.hpp>
+
+#include <chrono>
+#include <utility>
+
+namespace ferry {
+
+/// Asks an actor from a thread that is none and blocks until it answers.
+template <class Answer, class Handle, class Message>
+[[nodiscard]] result<Answer> ask(caf::actor_system& system, const Handle& whom,
+                                 std::chrono::nanoseconds deadline, Message message) {
+  result<Answer> outcome =
+      tl::unexpected(failure{errc::deadline_exceeded, "no answer within the deadline"});
+  const caf::scoped_actor self{system};
+  auto failed = [&](const caf::error& reason) { outcome = tl::unexpected(to_failure(reason)); };
+  auto pending = inquire(self.ptr(), whom, deadline, std::move(message));
+  if constexpr (std::is_void_v<Answer>)
+    pending.receive([&] { outcome = {}; }, failed);
+  else
+    pending.receive([&](Answer& answer) { outcome = std::move(answer); }, failed);
+  return outcome;
+}
+
+} // namespace ferry

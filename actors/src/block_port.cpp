@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "block_port.hpp"
+
+#include "guarded.hpp"
+
+#include <ferry/offload/overlap.hpp>
+#include <ferry/offload/wait_edges.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+namespace ferry {
+namespace {
+
+operation_tag tag_of(const char* what, block_id block, std::uint64_t ticket) {
+  return {.what = what, .block = static_cast<std::uint32_t>(block), .ticket = ticket};
+}
+
+failure about(failure reason, const std::string& block) {
+  if (reason.block.empty())
+    reason.block = block;
+  return reason;
+}
+
+} // namespace
+
+block_port::block_port(std::shared_ptr<streaming> through, block_prefetcher_actor prefetcher,
+                       supervisor_actor supervisor, std::chrono::milliseconds deadline)
+    : through_(std::move(through)), prefetcher_(std::move(prefetcher)),
+      supervisor_(std::move(supervisor)), deadline_(deadline) {}
+
+mutable_bytes block_port::acquire(block_id block) {
+  auto& board = through_->board();
+  if (!board.enter())
+    throw ferry_error{about(board.first_failure(), through_->at(block).path)};
+  auto ordered = attempt([&] {
+    const auto ticket = find(block);
+    auto bytes = attempt([&] { return order(block, ticket); });
+    if (!bytes) {
+      board.give_back(ticket.slot);
+      fail(bytes.error(), block);
+    }
+    return bytes;
+  });
+  if (!ordered) {
+    board.leave();
+    throw ferry_error{about(std::move(ordered.error()), through_->at(block).path)};
+  }
+  return *ordered;
+}
+
+ticket_board::ticket block_port::find(block_id block) {
+  auto& board = through_->board();
+  if (auto ready = board.take(block, oldest_))
+    return *ready;
+  if (board.taken(block))
+    throw ferry_error{{errc::slot_conflict, "the block is in use already; it cannot run twice"}};
+  if (board.count().in_use == through_->slot_count())
+    throw ferry_error{{errc::slot_conflict,
+                       "all " + std::to_string(through_->slot_count()) +
+                           " slots hold blocks in use; release one first or allow more slots"}};
+  post(prefetcher_, demand_block{block, through_->owner().stamp()});
+  auto ticket = board.wait_for(block, oldest_, deadline_);
+  if (!ticket)
+    throw ferry_error{std::move(ticket.error())};
+  return *ticket;
+}
+
+mutable_bytes block_port::order(block_id block, const ticket_board::ticket& ticket) {
+  auto& owner = through_->owner();
+  auto& slot = through_->at(ticket.slot);
+  auto& compute = through_->compute();
+  const auto bytes = slot.bytes.first(through_->at(block).bytes);
+  const std::array<const_bytes, 1> reads{bytes};
+
+  owner.observe(through_->board().known(ticket.slot));
+  compute.mark(tag_of(mark_acquire, block, ticket.generation));
+  compute.wait(slot.ready, compute_waits_fetch);
+  compute.mark(tag_of(mark_begin, block, ticket.generation));
+  compute.compute({.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
+  if (owner.traits().computes_on_host)
+    compute.settle();
+  return bytes;
+}
+
+void block_port::release(block_id block) noexcept {
+  auto& board = through_->board();
+  const auto ticket = board.taken(block);
+  FERRY_ASSERT(ticket.has_value());
+  const auto finished = attempt([&] { finish(block, *ticket); });
+  if (!finished) {
+    if (board.taken(block))
+      board.give_back(ticket->slot);
+    fail(finished.error(), block);
+  }
+  board.leave();
+}
+
+void block_port::finish(block_id block, const ticket_board::ticket& ticket) {
+  auto& slot = through_->at(ticket.slot);
+  auto& compute = through_->compute();
+  compute.mark(tag_of(mark_end, block, ticket.generation));
+  compute.discard(slot.bytes, tag_of("discard", block, ticket.generation));
+  compute.record(slot.last_use);
+  auto stamp = through_->owner().stamp();
+  oldest_ = std::max(oldest_, ticket.retires_below);
+  through_->board().give_back(ticket.slot);
+  post(prefetcher_,
+            block_released{block, ticket.slot, ticket.generation, std::move(stamp)});
+}
+
+void block_port::fail(failure reason, block_id block) {
+  reason = about(std::move(reason), through_->at(block).path);
+  through_->board().fail(reason);
+  post(supervisor_, child_failed{"model thread", 0, std::move(reason)});
+}
+
+void block_port::close() noexcept {
+  prefetcher_ = nullptr;
+  supervisor_ = nullptr;
+}
+
+} // namespace ferry

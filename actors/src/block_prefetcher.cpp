@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "block_prefetcher.hpp"
+
+#include "guarded.hpp"
+
+#include <utility>
+
+namespace ferry {
+namespace {
+
+/// Unwraps the outcome of the ring.
+template <class T>
+T checked(result<T> outcome) {
+  if (!outcome)
+    throw ferry_error{std::move(outcome.error())};
+  if constexpr (!std::is_void_v<T>)
+    return *outcome;
+}
+
+} // namespace
+
+block_prefetcher::block_prefetcher(caf::actor_config& config, std::shared_ptr<device> owner,
+                                   copy_stream_actor copies, supervisor_actor supervisor)
+    : block_prefetcher_actor::base(config), owner_(std::move(owner)), copies_(std::move(copies)),
+      supervisor_(std::move(supervisor)) {}
+
+block_prefetcher::behavior_type block_prefetcher::make_behavior() {
+  return {
+      [this](const open_ring& m) { return guarded([&] { return open(m); }); },
+      [this](const close_ring& m) { return guarded([&] { return close(m); }); },
+      [this](const begin_request& m) { return guarded([&] { return begin(m); }); },
+      [this](const end_request& m) { return guarded([&] { return end(m); }); },
+      [this](const announce_blocks& m) { return guarded([&] { return announce(m); }); },
+      [this](const demand_block& m) { return guarded([&] { demand(m); }); },
+      [this](const block_released& m) { return guarded([&] { released(m); }); },
+      [this](const query_ring&) { return guarded([&] { return count(); }); },
+      [this](const start_child& m) { return guarded([&] { start(m); }); },
+      [this](const drain_child& m) { return guarded([&] { drain(m); }); },
+      [this](const release_child&) { return guarded([&] { release(); }); },
+  };
+}
+
+void block_prefetcher::on_exit() {
+  ring_ = nullptr;
+  through_ = nullptr;
+  copies_ = nullptr;
+  supervisor_ = nullptr;
+}
+
+void block_prefetcher::start(const start_child& message) {
+  generation_ = message.generation;
+  me_.emplace(*owner_, name());
+}
+
+void block_prefetcher::drain(const drain_child& message) {
+  if (!refusal_)
+    refusal_ = message.cause;
+}
+
+void block_prefetcher::release() {
+  ring_ = nullptr;
+  through_ = nullptr;
+  me_.reset();
+  quit();
+}
+
+answered block_prefetcher::open(const open_ring& message) {
+  if (refusal_)
+    throw ferry_error{*refusal_};
+  if (ring_ != nullptr)
+    throw ferry_error{{errc::busy, "the prefetcher serves a backend already"}};
+  FERRY_ASSERT(me_.has_value());
+  const host_thread::scope scope{*me_, message.stamp};
+  through_ = message.through;
+  ring_ = std::make_unique<ring>(through_->rings(), through_->slot_count(), through_->board());
+  explicit_request_ = false;
+  begin_implicitly();
+  return {owner_->stamp()};
+}
+
+answered block_prefetcher::close(const close_ring& message) {
+  if (ring_ == nullptr)
+    return {};
+  const host_thread::scope scope{*me_, message.stamp};
+  if (!refusal_ && ring_->in_request())
+    end_now();
+  ring_ = nullptr;
+  through_ = nullptr;
+  return {owner_->stamp()};
+}
+
+answered block_prefetcher::begin(const begin_request& message) {
+  check_open();
+  if (explicit_request_)
+    throw ferry_error{{errc::busy, "a request is running; end it before the next one begins"}};
+  const host_thread::scope scope{*me_, message.stamp};
+  if (ring_->in_request() && used_implicitly_)
+    end_now();
+  if (!ring_->in_request())
+    begin_implicitly();
+  explicit_request_ = true;
+  return {owner_->stamp()};
+}
+
+answered block_prefetcher::end(const end_request& message) {
+  check_open();
+  if (!explicit_request_)
+    throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
+  const host_thread::scope scope{*me_, message.stamp};
+  end_now();
+  explicit_request_ = false;
+  return {owner_->stamp()};
+}
+
+answered block_prefetcher::announce(const announce_blocks& message) {
+  check_open();
+  const host_thread::scope scope{*me_, message.stamp};
+  submit(checked(ring_->announce(message.blocks)));
+  return {owner_->stamp()};
+}
+
+void block_prefetcher::demand(const demand_block& message) {
+  if (idle() || ring_->on_its_way(message.block))
+    return;
+  const auto outcome = attempt([&] {
+    const host_thread::scope scope{*me_, message.stamp};
+    if (!ring_->in_request())
+      begin_implicitly();
+    if (!ring_->on_its_way(message.block))
+      submit(checked(ring_->demand(message.block)));
+  });
+  if (!outcome)
+    fail(outcome.error());
+}
+
+void block_prefetcher::released(const block_released& message) {
+  if (idle())
+    return;
+  const auto outcome = attempt([&] {
+    const host_thread::scope scope{*me_, message.stamp};
+    used_implicitly_ = true;
+    submit(checked(ring_->released(message.slot, message.generation)));
+  });
+  if (!outcome)
+    fail(outcome.error());
+}
+
+ring_counts block_prefetcher::count() const {
+  if (ring_ == nullptr)
+    return {};
+  return {.prefetches = ring_->counters().prefetches,
+          .blocking_loads = ring_->counters().blocking_loads};
+}
+
+void block_prefetcher::check_open() const {
+  if (refusal_)
+    throw ferry_error{*refusal_};
+  if (ring_ == nullptr)
+    throw ferry_error{{errc::not_enabled, "no backend is enabled"}};
+}
+
+void block_prefetcher::begin_implicitly() {
+  used_implicitly_ = false;
+  submit(checked(ring_->begin_request()));
+}
+
+void block_prefetcher::end_now() {
+  checked(ring_->end_request());
+  submit({});
+}
+
+void block_prefetcher::submit(ring::commands commands) {
+  for (const auto slot : ring_->emptied())
+    tell(this, copies_, discard_slot{slot, owner_->stamp()});
+  for (const auto& each : commands) {
+    through_->board().request(each);
+    tell(this, copies_,
+         fetch_block{.block = each.block,
+                     .slot = each.slot,
+                     .generation = each.generation,
+                     .after_last_use = each.wait_for_last_use,
+                     .stamp = owner_->stamp()});
+  }
+}
+
+void block_prefetcher::fail(failure reason) {
+  refusal_ = reason;
+  through_->board().fail(reason);
+  tell(this, supervisor_, child_failed{name(), generation_, std::move(reason)});
+}
+
+} // namespace ferry

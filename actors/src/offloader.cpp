@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "offloader.hpp"
+
+#include "guarded.hpp"
+
+#include <ferry/platform/log.hpp>
+
+#include <utility>
+
+namespace ferry {
+
+offloader::offloader(caf::actor_config& config, std::shared_ptr<device> owner,
+                     offloader_options options, copy_stream_actor copies,
+                     block_prefetcher_actor prefetcher, supervisor_actor supervisor)
+    : offloader_actor::base(config), owner_(std::move(owner)), options_(options),
+      copies_(std::move(copies)), prefetcher_(std::move(prefetcher)),
+      supervisor_(std::move(supervisor)) {}
+
+offloader::behavior_type offloader::make_behavior() {
+  return {
+      [this](const enable_pipeline& m) { return guarded_later<enabled>([&] { return enable(m); }); },
+      [this](const enable_weights& m) { return guarded_later<enabled>([&] { return enable(m); }); },
+      [this](const disable_backend& m) {
+        return guarded_later<answered>([&] { return disable(m); });
+      },
+      [this](const begin_request& m) { return guarded_later<answered>([&] { return begin(m); }); },
+      [this](const end_request& m) { return guarded_later<answered>([&] { return end(m); }); },
+      [this](const announce_blocks& m) {
+        return guarded_later<answered>([&] { return announce(m); });
+      },
+      [this](const query_offload&) {
+        return guarded_later<offload_state>([&] { return query(); });
+      },
+      [this](const start_child&) { return guarded([&] { start(); }); },
+      [this](const drain_child& m) { return guarded([&] { drain(m); }); },
+      [this](const release_child& m) { return guarded_later<void>([&] { return release(m); }); },
+  };
+}
+
+void offloader::on_exit() {
+  enabling_ = {};
+  releasing_ = {};
+  port_ = nullptr;
+  placement_ = nullptr;
+  copies_ = nullptr;
+  prefetcher_ = nullptr;
+  supervisor_ = nullptr;
+}
+
+void offloader::start() {
+  me_.emplace(*owner_, name());
+}
+
+void offloader::drain(const drain_child& message) {
+  if (refusal_)
+    return;
+  refusal_ = message.cause;
+  failed_ = message.failed;
+  if (placement_ != nullptr)
+    placement_->through()->board().fail(message.cause);
+}
+
+caf::result<void> offloader::release(const release_child& message) {
+  if (releasing_.pending())
+    throw ferry_error{{errc::busy, "the offloader is being released already"}};
+  release_until_ = std::chrono::steady_clock::now() + message.deadline;
+  release_attempts_ = 3;
+  releasing_ = make_response_promise<void>();
+  if (phase_ == phase::idle || phase_ == phase::enabled || phase_ == phase::incomplete)
+    continue_release();
+  return releasing_;
+}
+
+// Also comes here when a transition that was under way has ended.
+void offloader::continue_release() {
+  if (!releasing_.pending())
+    return;
+  if (phase_ == phase::idle) {
+    me_.reset();
+    fulfil(releasing_);
+    releasing_ = {};
+    quit();
+    return;
+  }
+  auto& board = placement_->through()->board();
+  board.fail({errc::transfer_aborted, "the runtime is stopping"});
+  if (!board.wait_left(release_until_ - std::chrono::steady_clock::now())) {
+    const auto block = board.any_in_use();
+    deliver_release({errc::deadline_exceeded,
+                     "the model has not released block '" +
+                         (block ? placement_->through()->at(*block).path : "?") + "'"});
+    return;
+  }
+  phase_ = phase::disabling;
+  tear_down({}, [this](const result<void>& outcome) {
+    phase_ = outcome ? phase::idle : phase::incomplete;
+    if (outcome || --release_attempts_ > 0)
+      continue_release();
+    else
+      deliver_release(outcome.error());
+  });
+}
+
+void offloader::deliver_release(const failure& reason) {
+  releasing_.deliver(to_error(reason));
+  releasing_ = {};
+}
+
+caf::result<answered> offloader::begin(const begin_request& message) {
+  check_enabled();
+  if (in_request_)
+    throw ferry_error{{errc::busy, "a request is running; end it before the next one begins"}};
+  return change(begin_request{observed(message.stamp)}, true);
+}
+
+caf::result<answered> offloader::end(const end_request& message) {
+  if (placement_ != nullptr && refusal_)
+    in_request_ = false;
+  check_enabled();
+  if (!in_request_)
+    throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
+  return change(end_request{observed(message.stamp)}, false);
+}
+
+caf::result<answered> offloader::announce(const announce_blocks& message) {
+  check_enabled();
+  return change(announce_blocks{message.blocks, observed(message.stamp)}, in_request_);
+}
+
+template <class Message>
+caf::result<answered> offloader::change(Message message, bool in_request_after) {
+  phase_ = phase::changing;
+  auto promise = make_response_promise<answered>();
+  ask(prefetcher_, std::move(message), [this, promise, in_request_after](result<answered> outcome) {
+    phase_ = phase::enabled;
+    if (outcome)
+      in_request_ = in_request_after;
+    deliver(promise, std::move(outcome));
+    continue_release();
+  });
+  return promise;
+}
+
+caf::result<offload_state> offloader::query() {
+  if (phase_ == phase::idle)
+    return describe({});
+  auto promise = make_response_promise<offload_state>();
+  auto answer = [this, promise](const ring_counts& counts) mutable {
+    promise.deliver(describe(counts));
+  };
+  inquire(this, prefetcher_, options_.request_deadline, query_ring{})
+      .then([answer](const ring_counts& counts) { auto a = answer; a(counts); },
+            [answer](const caf::error&) { auto a = answer; a({}); });
+  return promise;
+}
+
+offload_state offloader::describe(const ring_counts& counts) const {
+  offload_state state;
+  if (failed_)
+    state.first_failure = refusal_;
+  if (placement_ == nullptr)
+    return state;
+  const auto& plan = placement_->plan();
+  const auto tickets = placement_->through()->board().count();
+  state.strategy = plan.strategy;
+  state.enabled = phase_ != phase::enabling;
+  state.in_request = in_request_;
+  state.components = plan.components;
+  state.slots = options_.slots;
+  state.slot_bytes = plan.transfers.slot_bytes;
+  state.resident_bytes = plan.transfers.resident_bytes;
+  state.pinned_bytes = placement_->pinned_bytes();
+  state.peak_device_weight_bytes = placement_->device_bytes();
+  state.prefetches = counts.prefetches;
+  state.blocking_loads = counts.blocking_loads;
+  state.device_allocations = owner_->counters().allocations - allocations_before_;
+  state.tickets_in_flight = tickets.in_flight;
+  state.slots_free = tickets.free;
+  return state;
+}
+
+void offloader::check_enabled() const {
+  if (refusal_)
+    throw ferry_error{*refusal_};
+  if (phase_ == phase::idle)
+    throw ferry_error{{errc::not_enabled, "nothing is enabled; enable a pipeline first"}};
+  if (phase_ == phase::incomplete)
+    throw ferry_error{{errc::incomplete, "the backend is not fully disabled; disable again"}};
+  if (phase_ != phase::enabled)
+    throw ferry_error{{errc::busy, "another call is being carried out"}};
+}
+
+void offloader::deliver(caf::typed_response_promise<answered> promise, result<answered> outcome) {
+  if (outcome)
+    promise.deliver(std::move(*outcome));
+  else
+    promise.deliver(to_error(outcome.error()));
+}
+
+causal_stamp offloader::observed(const causal_stamp& stamp) {
+  return attempt([&] {
+           const host_thread::scope scope{*me_, stamp};
+           return owner_->stamp();
+         })
+      .value_or(causal_stamp{});
+}
+
+} // namespace ferry

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "block_port.hpp"
+#include "placement.hpp"
+
+#include <ferry/actors/spawn.hpp>
+#include <ferry/messages/block_prefetcher.hpp>
+#include <ferry/messages/copy_stream.hpp>
+#include <ferry/messages/errc.hpp>
+#include <ferry/messages/offloader.hpp>
+#include <ferry/messages/supervisor.hpp>
+#include <ferry/platform/host_thread.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace ferry {
+
+/// See `offloader_actor`. May block: while it pins, and while it waits for streams to run dry.
+class offloader final : public offloader_actor::base {
+public:
+  offloader(caf::actor_config& config, std::shared_ptr<device> owner, offloader_options options,
+            copy_stream_actor copies, block_prefetcher_actor prefetcher,
+            supervisor_actor supervisor);
+
+  behavior_type make_behavior() override;
+  const char* name() const override { return "offloader"; }
+  void on_exit() override;
+
+private:
+  enum class phase : std::uint8_t {
+    idle,
+    enabling,
+    enabled,
+    changing, ///< A request begins, ends or is announced.
+    disabling,
+    incomplete ///< A disable failed; only disable works.
+  };
+  using undo_handler = std::function<void(const result<void>&)>;
+
+  // As a child.
+  void start();
+  void drain(const drain_child& message);
+  caf::result<void> release(const release_child& message);
+  void continue_release();
+  void deliver_release(const failure& reason);
+
+  // Enable: plan, prepare, load residents, bind, open the ring.
+  caf::result<enabled> enable(const enable_pipeline& message);
+  caf::result<enabled> enable(const enable_weights& message);
+  caf::result<enabled> place(std::unique_ptr<placement> what, const causal_stamp& stamp);
+  void bind(const causal_stamp& residents_loaded);
+  void finish_enable(const causal_stamp& primed);
+  void abandon_enable(failure cause);
+  void check_idle() const;
+  void check_fits(const transfer_plan& transfers) const;
+
+  // Disable, also of what was half enabled: close the ring, drain the streams, take everything back.
+  caf::result<answered> disable(const disable_backend& message);
+  void tear_down(const causal_stamp& stamp, undo_handler then);
+  [[nodiscard]] result<void> wait_for_streams(const result<answered>& drained);
+  [[nodiscard]] bool can_go_on_without_streams(const failure& reason) const;
+  [[nodiscard]] result<void> take_back();
+
+  // Requests.
+  caf::result<answered> begin(const begin_request& message);
+  caf::result<answered> end(const end_request& message);
+  caf::result<answered> announce(const announce_blocks& message);
+  template <class Message>
+  caf::result<answered> change(Message message, bool in_request_after);
+  void check_enabled() const;
+
+  caf::result<offload_state> query();
+  [[nodiscard]] offload_state describe(const ring_counts& counts) const;
+
+  /// Takes over what a message brought, and returns what the offloader knows then.
+  [[nodiscard]] causal_stamp observed(const causal_stamp& stamp);
+
+  static void deliver(caf::typed_response_promise<answered> promise, result<answered> outcome);
+
+  /// Asks another actor and calls `then` with its answer, on this actor.
+  template <class Handle, class Message, class Then>
+  void ask(const Handle& whom, Message message, Then then) {
+    inquire(this, whom, options_.request_deadline, std::move(message))
+        .then([then](const answered& answer) { then(result<answered>{answer}); },
+              [then](const caf::error& reason) {
+                then(result<answered>{tl::unexpected(to_failure(reason))});
+              });
+  }
+
+  std::shared_ptr<device> owner_;
+  offloader_options options_;
+  copy_stream_actor copies_;
+  block_prefetcher_actor prefetcher_;
+  supervisor_actor supervisor_;
+  std::optional<host_thread> me_;
+  phase phase_ = phase::idle;
+  bool in_request_ = false;
+  std::optional<failure> refusal_; ///< Set once drained.
+  bool failed_ = false;            ///< The refusal is a failure, not a stop.
+  std::unique_ptr<placement> placement_;
+  std::shared_ptr<block_port> port_;
+  std::uint64_t allocations_before_ = 0;
+  caf::typed_response_promise<enabled> enabling_;
+  caf::typed_response_promise<void> releasing_;
+  std::chrono::steady_clock::time_point release_until_;
+  int release_attempts_ = 0; ///< A disable that fails may succeed the next time.
+};
+
+} // namespace ferry

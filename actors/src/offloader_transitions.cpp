@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "offloader.hpp"
+
+#include "guarded.hpp"
+
+#include <ferry/offload/wait_edges.hpp>
+#include <ferry/platform/log.hpp>
+
+#include <utility>
+
+namespace ferry {
+
+caf::result<enabled> offloader::enable(const enable_pipeline& message) {
+  check_idle();
+  FERRY_ASSERT(message.subject != nullptr);
+  auto plan = plan_placement(*message.subject, message.config);
+  if (!plan)
+    throw ferry_error{std::move(plan.error())};
+  if (!*plan)
+    return enabled{.placed = false, .gate = nullptr, .stamp = observed(message.stamp)};
+  check_fits((*plan)->transfers);
+  return place(std::make_unique<placement>(*owner_, message.subject, std::move(**plan),
+                                           options_.slots),
+               message.stamp);
+}
+
+caf::result<enabled> offloader::enable(const enable_weights& message) {
+  check_idle();
+  FERRY_ASSERT(message.weights != nullptr);
+  check_fits(message.weights->plan);
+  return place(std::make_unique<placement>(*owner_, message.weights, options_.slots),
+               message.stamp);
+}
+
+void offloader::check_idle() const {
+  if (refusal_)
+    throw ferry_error{*refusal_};
+  if (phase_ == phase::idle)
+    return;
+  if (phase_ == phase::enabled || phase_ == phase::incomplete)
+    throw ferry_error{{errc::already_enabled, "a backend is enabled; disable it first"}};
+  throw ferry_error{{errc::busy, "another call is being carried out"}};
+}
+
+void offloader::check_fits(const transfer_plan& transfers) const {
+  if (auto fits =
+          check_memory(transfers, options_.slots, options_.device_memory, owner_->memory());
+      !fits)
+    throw ferry_error{std::move(fits.error())};
+}
+
+caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const causal_stamp& stamp) {
+  placement_ = std::move(what);
+  port_ = std::make_shared<block_port>(placement_->through(), prefetcher_, supervisor_,
+                                       options_.acquire_deadline);
+  phase_ = phase::enabling;
+  enabling_ = make_response_promise<enabled>();
+  auto prepared = attempt([&] {
+    const host_thread::scope scope{*me_, stamp};
+    placement_->prepare();
+    return owner_->stamp();
+  });
+  if (!prepared)
+    abandon_enable(prepared.error());
+  else
+    ask(copies_, open_copies{placement_->through(), std::move(*prepared)},
+        [this](result<answered> loaded) {
+          if (loaded)
+            bind(loaded->stamp);
+          else
+            abandon_enable(loaded.error());
+        });
+  return enabling_;
+}
+
+void offloader::bind(const causal_stamp& residents_loaded) {
+  auto bound = attempt([&] {
+    const host_thread::scope scope{*me_, residents_loaded};
+    auto& through = *placement_->through();
+    through.compute().wait(through.residents_ready(), compute_waits_resident_load);
+    if (owner_->traits().computes_on_host)
+      through.compute().settle();
+    placement_->bind(port_);
+    return owner_->stamp();
+  });
+  if (!bound) {
+    abandon_enable(bound.error());
+    return;
+  }
+  ask(prefetcher_, open_ring{placement_->through(), std::move(*bound)},
+      [this](result<answered> primed) {
+        if (primed)
+          finish_enable(primed->stamp);
+        else
+          abandon_enable(primed.error());
+      });
+}
+
+void offloader::finish_enable(const causal_stamp& primed) {
+  phase_ = phase::enabled;
+  in_request_ = false;
+  allocations_before_ = owner_->counters().allocations;
+  const auto& transfers = placement_->plan().transfers;
+  log(log_level::info, "ferry.actors",
+      "enable backend blocks=" + std::to_string(transfers.blocks.size()) +
+          " slots=" + std::to_string(options_.slots) +
+          " slot_bytes=" + std::to_string(transfers.slot_bytes) +
+          " resident_bytes=" + std::to_string(transfers.resident_bytes));
+  enabling_.deliver(enabled{.placed = true, .gate = port_, .stamp = observed(primed)});
+  enabling_ = {};
+  continue_release();
+}
+
+void offloader::abandon_enable(failure cause) {
+  tear_down({}, [this, cause = std::move(cause)](const result<void>& outcome) {
+    phase_ = outcome ? phase::idle : phase::incomplete;
+    enabling_.deliver(to_error(cause));
+    enabling_ = {};
+    continue_release();
+  });
+}
+
+caf::result<answered> offloader::disable(const disable_backend& message) {
+  if (phase_ == phase::idle)
+    throw ferry_error{{errc::not_enabled, "nothing is enabled"}};
+  if (phase_ != phase::enabled && phase_ != phase::incomplete)
+    throw ferry_error{{errc::busy, "another call is being carried out"}};
+  if (in_request_ && !refusal_)
+    throw ferry_error{{errc::busy, "a request is running; end it first"}};
+  if (placement_->through()->board().entered())
+    throw ferry_error{{errc::busy, "a block is in use; release it first"}};
+  phase_ = phase::disabling;
+  auto promise = make_response_promise<answered>();
+  tear_down(observed(message.stamp), [this, promise](const result<void>& outcome) {
+    phase_ = outcome ? phase::idle : phase::incomplete;
+    if (outcome)
+      deliver(promise, result<answered>{answered{observed({})}});
+    else
+      deliver(promise, result<answered>{tl::unexpected(outcome.error())});
+    continue_release();
+  });
+  return promise;
+}
+
+void offloader::tear_down(const causal_stamp& stamp, undo_handler then) {
+  auto& board = placement_->through()->board();
+  board.fail({errc::not_enabled, "the backend is disabled"});
+  ask(prefetcher_, close_ring{stamp}, [this, then = std::move(then)](result<answered> closed) {
+    ask(copies_, drain_copies{closed ? closed->stamp : causal_stamp{}},
+        [this, then](const result<answered>& drained) {
+          auto dry = wait_for_streams(drained);
+          if (!dry && !can_go_on_without_streams(dry.error())) {
+            dry.error().detail = "the backend is not fully disabled; disable again: " +
+                                 std::exchange(dry.error().detail, {});
+            dry.error().code = errc::incomplete;
+            then(dry);
+            return;
+          }
+          ask(copies_, close_copies{observed({})},
+              [this, then](const result<answered>&) { then(take_back()); });
+        });
+  });
+}
+
+result<void> offloader::wait_for_streams(const result<answered>& drained) {
+  auto& through = *placement_->through();
+  if (!through.is_open())
+    return {};
+  const auto nothing_copied = !drained && drained.error().code == errc::not_enabled;
+  if (!drained && !nothing_copied)
+    return tl::unexpected(drained.error());
+  return attempt([&] {
+    const host_thread::scope scope{*me_, drained ? drained->stamp : causal_stamp{}};
+    if (drained)
+      through.drained().synchronize(drain_before_restore);
+    through.compute().synchronize(drain_compute_before_release);
+  });
+}
+
+// A device that failed for good runs nothing any more: waiting for it would keep the weights for
+// ever, although their masters are intact.
+bool offloader::can_go_on_without_streams(const failure& reason) const {
+  log(log_level::error, "ferry.actors", "drain streams reason=" + ferry::describe(reason));
+  return failed_ || phase_ == phase::enabling || reason.code == errc::device_poisoned;
+}
+
+result<void> offloader::take_back() {
+  return attempt([&]() -> result<void> {
+    const host_thread::scope scope{*me_};
+    if (auto undone = placement_->take_back(); !undone)
+      return undone;
+    port_->close();
+    port_ = nullptr;
+    placement_ = nullptr;
+    in_request_ = false;
+    log(log_level::info, "ferry.actors", "disable backend");
+    return {};
+  });
+}
+
+} // namespace ferry

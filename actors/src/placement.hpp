@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "streaming.hpp"
+
+#include <ferry/offload/bare_weights.hpp>
+#include <ferry/offload/block_gate.hpp>
+#include <ferry/offload/config.hpp>
+#include <ferry/offload/host_master.hpp>
+#include <ferry/offload/offload_state.hpp>
+#include <ferry/offload/pipeline.hpp>
+#include <ferry/offload/transfer_plan.hpp>
+#include <ferry/platform/arena.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+/// What enabling a pipeline is going to do. Made without touching anything.
+struct placement_plan {
+  offload_strategy strategy = offload_strategy::layer_wise;
+  bool pin_memory = true;
+  transfer_plan transfers;
+  std::map<std::string, component_state> components;
+  std::vector<std::shared_ptr<const module_node>> on_demand;
+};
+
+/// Resolves `config` for `subject`. Nothing: enabling is a no-op, and the log says why. Fails with
+/// every diagnostic of the resolver, or with `unsupported`.
+[[nodiscard]] result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
+                                                                   const offload_config& config);
+
+/// Checks that the weights fit. `ceiling` of the options limits what the device has.
+[[nodiscard]] result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
+                                        std::optional<std::uint64_t> ceiling,
+                                        const device_memory& memory);
+
+/// The weights of one enabled backend: where they are on the host, and what they have on the
+/// device. Used by one thread at a time.
+///
+/// Every step remembers what it is about to do before it does it, so that `take_back` undoes any
+/// part of an enable. A failed enable, a disable and a stop all run that one undo.
+class placement {
+public:
+  placement(device& owner, std::shared_ptr<pipeline> subject, placement_plan plan,
+            std::size_t slots);
+  placement(device& owner, std::shared_ptr<const bare_weights> weights, std::size_t slots);
+  placement(const placement&) = delete;
+  placement& operator=(const placement&) = delete;
+
+  [[nodiscard]] const std::shared_ptr<streaming>& through() const noexcept { return through_; }
+  [[nodiscard]] const placement_plan& plan() const noexcept { return plan_; }
+  [[nodiscard]] std::uint64_t pinned_bytes() const noexcept;
+  [[nodiscard]] std::size_t device_bytes() const noexcept { return arena_ ? arena_->size() : 0; }
+
+  /// Makes arena, events, units and masters, and parks the blocks. The residents may be loaded
+  /// afterwards.
+  void prepare();
+
+  /// Binds the residents, which have been loaded, makes the blocks go through `gate`, and sends
+  /// components that stage themselves off.
+  void bind(const std::shared_ptr<block_gate>& gate);
+
+  /// Takes the hooks off, makes the tensors ordinary and gives the memory back. Fails with
+  /// `incomplete` if a hook stays or a unit could not be restored: then keeps it, its master and
+  /// all memory, and may be repeated. @pre no work on the device touches the memory any more
+  [[nodiscard]] result<void> take_back();
+
+private:
+  struct placed_unit {
+    std::unique_ptr<weight_unit> unit;
+    std::optional<host_master> master;
+    std::string path;
+    bool displaced = false; ///< Not ordinary, or on the way there.
+    object_id hooked{};     ///< The module with our hook, 0 if none.
+    std::byte* home = nullptr; ///< Of a resident.
+  };
+
+  void carve_memory();
+  void place_blocks();
+  void place_residents();
+  void master_of(placed_unit& placed, bool pin);
+  [[nodiscard]] std::optional<failure> unhook_all();
+  [[nodiscard]] std::optional<failure> restore_all();
+
+  device* owner_;
+  std::shared_ptr<pipeline> subject_;
+  std::shared_ptr<const bare_weights> bare_;
+  placement_plan plan_;
+  std::size_t slots_;
+  std::shared_ptr<streaming> through_;
+  std::optional<arena> arena_;
+  std::vector<mutable_bytes> resident_regions_;
+  std::vector<placed_unit> blocks_;
+  std::vector<placed_unit> residents_;
+};
+
+} // namespace ferry

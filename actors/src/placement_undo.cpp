@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "placement.hpp"
+
+#include "guarded.hpp"
+
+#include <ferry/platform/log.hpp>
+
+#include <utility>
+
+namespace ferry {
+namespace {
+
+/// Keeps the first failure and logs them all.
+void note(std::optional<failure>& first, failure next, const std::string& what) {
+  log(log_level::error, "ferry.actors", what + " reason=" + describe(next));
+  if (!first)
+    first = std::move(next);
+}
+
+} // namespace
+
+result<void> placement::take_back() {
+  auto kept = unhook_all();
+  if (!kept)
+    kept = restore_all();
+  if (kept)
+    return tl::unexpected(failure{errc::incomplete,
+                                  "the backend is not fully disabled; disable again: " + kept->detail,
+                                  kept->block, kept->rank, kept->vendor_code});
+  through_->close();
+  blocks_.clear();
+  residents_.clear();
+  arena_.reset();
+  return {};
+}
+
+std::optional<failure> placement::unhook_all() {
+  std::optional<failure> first;
+  for (auto& each : blocks_) {
+    if (each.hooked == object_id{})
+      continue;
+    if (auto off = attempt([&] { subject_->remove_block_hook(each.hooked); }); !off)
+      note(first, std::move(off.error()), "keep hook block=" + each.path);
+    else
+      each.hooked = object_id{};
+  }
+  return first;
+}
+
+std::optional<failure> placement::restore_all() {
+  std::optional<failure> first;
+  for (auto* group : {&blocks_, &residents_})
+    for (auto& each : *group) {
+      if (!each.displaced)
+        continue;
+      if (auto back = attempt([&] { each.unit->restore(each.master->whole()); }); !back) {
+        if (back.error().block.empty())
+          back.error().block = each.path;
+        note(first, std::move(back.error()), "keep master unit=" + each.path);
+      } else {
+        each.displaced = false;
+      }
+    }
+  return first;
+}
+
+} // namespace ferry

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/actors/runtime.hpp"
+
+#include "ask.hpp"
+#include "guarded.hpp"
+
+#include <ferry/actors/spawn.hpp>
+#include <ferry/messages/type_ids.hpp>
+#include <ferry/offload/bare_weights.hpp>
+#include <ferry/offload/pipeline.hpp>
+#include <ferry/platform/log.hpp>
+
+#include <mutex>
+#include <utility>
+
+namespace ferry {
+namespace {
+
+class system_config final : public caf::actor_system_config {
+public:
+  explicit system_config(std::size_t workers) {
+    add_types<caf::id_block::ferry_messages>(*this);
+    ferry::add_error_category(*this);
+    use_workers(*this, workers);
+  }
+};
+
+/// The children's handles, as the start steps pass them on.
+struct crew {
+  supervisor_actor supervisor;
+  copy_stream_actor copies;
+  block_prefetcher_actor prefetcher;
+  offloader_actor offloader;
+};
+
+std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_ptr<device>& owner,
+                                  const runtime_options& options, crew& who) {
+  const offloader_options offloading{.slots = options.slots,
+                                     .device_memory = options.device_memory,
+                                     .acquire_deadline = options.acquire_deadline,
+                                     .request_deadline = options.request_deadline};
+  return {
+      {"copy_stream_worker",
+       [&system, owner, &who]() -> child_actor {
+         return who.copies = spawn_copy_stream_worker(system, owner, who.supervisor);
+       }},
+      {"block_prefetcher",
+       [&system, owner, &who]() -> child_actor {
+         return who.prefetcher =
+                    spawn_block_prefetcher(system, owner, who.copies, who.supervisor);
+       }},
+      {"offloader",
+       [&system, owner, &who, offloading]() -> child_actor {
+         return who.offloader =
+                    spawn_offloader(system, threading::own_thread, owner, offloading, who.copies,
+                                    who.prefetcher, who.supervisor);
+       }},
+  };
+}
+
+/// One started actor system. The handles go before it: it waits for every actor to be gone.
+struct engine {
+  explicit engine(std::size_t workers) : config(workers), system(config) {}
+  // The supervisor ends its children, and the owner of the system the supervisor.
+  ~engine() { kill(who.supervisor); }
+
+  system_config config;
+  caf::actor_system system;
+  crew who;
+};
+
+} // namespace
+
+struct runtime::impl {
+  impl(std::shared_ptr<device> target_, runtime_options options_)
+      : target(std::move(target_)), options(options_) {}
+
+  [[nodiscard]] result<std::shared_ptr<engine>> running() const {
+    const std::lock_guard lock{mutex};
+    if (current == nullptr)
+      return tl::unexpected(failure{errc::not_enabled, "the runtime is not started"});
+    return current;
+  }
+
+  /// Asks the offloader, with stamps both ways.
+  template <class Answer, class Message>
+  [[nodiscard]] result<Answer> call(Message message, std::chrono::milliseconds deadline) const {
+    auto at = running();
+    if (!at)
+      return tl::unexpected(std::move(at.error()));
+    return attempt([&]() -> result<Answer> {
+      message.stamp = target->stamp();
+      auto answer = ask<Answer>((*at)->system, (*at)->who.offloader, deadline, std::move(message));
+      if (answer)
+        target->observe(answer->stamp);
+      return answer;
+    });
+  }
+
+  template <class Message>
+  [[nodiscard]] result<void> tell(Message message, std::chrono::milliseconds deadline) const {
+    return call<answered>(std::move(message), deadline).map([](const answered&) {});
+  }
+
+  std::shared_ptr<device> target;
+  runtime_options options;
+  std::mutex lifecycle; ///< One start or stop at a time.
+  mutable std::mutex mutex;
+  std::shared_ptr<engine> current;
+};
+
+runtime::runtime(std::shared_ptr<device> target, runtime_options options) {
+  if (target == nullptr)
+    throw ferry_error{{errc::invalid_argument, "the runtime needs a device"}};
+  if (options.slots == 0)
+    throw ferry_error{{errc::invalid_argument, "slots is 0; expected at least 1"}};
+  if (options.worker_threads == 0)
+    throw ferry_error{{errc::invalid_argument, "worker_threads is 0; expected at least 1"}};
+  impl_ = std::make_unique<impl>(std::move(target), options);
+}
+
+runtime::~runtime() {
+  if (auto done = stop(impl_->options.stop_deadline); !done) {
+    log(log_level::error, "ferry.actors", "abandon runtime reason=" + describe(done.error()));
+    // An actor that is late may still use all this: better kept for ever than taken away.
+    static_cast<void>(new std::shared_ptr<engine>{std::move(impl_->current)});
+  }
+}
+
+result<void> runtime::start() {
+  const std::lock_guard one{impl_->lifecycle};
+  if (impl_->running())
+    return tl::unexpected(failure{errc::already_enabled, "the runtime is started"});
+  return attempt([&]() -> result<void> {
+    auto made = std::make_shared<engine>(impl_->options.worker_threads);
+    auto steps = steps_for(made->system, impl_->target, impl_->options, made->who);
+    made->who.supervisor =
+        spawn_supervisor(made->system, std::move(steps), impl_->options.request_deadline);
+    auto started = ask<void>(made->system, made->who.supervisor,
+                             4 * impl_->options.request_deadline, start_children{});
+    if (!started)
+      return started;
+    const std::lock_guard lock{impl_->mutex};
+    impl_->current = std::move(made);
+    return {};
+  });
+}
+
+result<void> runtime::stop(std::chrono::milliseconds deadline) {
+  const std::lock_guard one{impl_->lifecycle};
+  auto at = impl_->running();
+  if (!at)
+    return {};
+  auto done = ask<stopped>((*at)->system, (*at)->who.supervisor,
+                           deadline + std::chrono::seconds{1}, stop_children{deadline});
+  if (!done)
+    return tl::unexpected(failure{done.error().code, "supervisor: " + done.error().detail});
+  if (!done->late.empty())
+    return tl::unexpected(failure{errc::deadline_exceeded, "late to stop: " + done->late.front()});
+  at->reset();
+  std::shared_ptr<engine> gone;
+  {
+    const std::lock_guard lock{impl_->mutex};
+    gone = std::move(impl_->current);
+  }
+  return {};
+}
+
+result<void> runtime::enable(std::shared_ptr<pipeline> subject, const offload_config& config) {
+  return impl_
+      ->call<enabled>(enable_pipeline{std::move(subject), config, {}},
+                      impl_->options.enable_deadline)
+      .map([](const enabled&) {});
+}
+
+result<std::shared_ptr<block_gate>>
+runtime::enable(std::shared_ptr<const bare_weights> weights) {
+  return impl_
+      ->call<enabled>(enable_weights{std::move(weights), {}}, impl_->options.enable_deadline)
+      .map([](enabled&& answer) { return std::move(answer.gate); });
+}
+
+result<void> runtime::disable() {
+  return impl_->tell(disable_backend{}, impl_->options.enable_deadline);
+}
+
+result<void> runtime::begin_request() {
+  return impl_->tell(ferry::begin_request{}, impl_->options.request_deadline);
+}
+
+result<void> runtime::end_request() {
+  return impl_->tell(ferry::end_request{}, impl_->options.request_deadline);
+}
+
+result<void> runtime::announce(std::vector<block_id> blocks) {
+  return impl_->tell(announce_blocks{std::move(blocks), {}}, impl_->options.request_deadline);
+}
+
+result<offload_state> runtime::state() const {
+  auto at = impl_->running();
+  if (!at)
+    return tl::unexpected(std::move(at.error()));
+  return ask<offload_state>((*at)->system, (*at)->who.offloader, impl_->options.request_deadline,
+                            query_offload{});
+}
+
+} // namespace ferry

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/actors/spawn.hpp"
+
+#include "block_prefetcher.hpp"
+#include "copy_stream_worker.hpp"
+#include "offloader.hpp"
+#include "supervisor.hpp"
+
+#include <utility>
+
+namespace ferry {
+
+supervisor_actor spawn_supervisor(caf::actor_system& system, std::vector<start_step> steps,
+                                  std::chrono::milliseconds start_deadline) {
+  return system.spawn<supervisor>(std::move(steps), start_deadline);
+}
+
+copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system,
+                                           std::shared_ptr<device> owner,
+                                           const supervisor_actor& supervisor) {
+  return system.spawn<copy_stream_worker>(std::move(owner), supervisor);
+}
+
+block_prefetcher_actor spawn_block_prefetcher(caf::actor_system& system,
+                                              std::shared_ptr<device> owner,
+                                              const copy_stream_actor& copies,
+                                              const supervisor_actor& supervisor) {
+  return system.spawn<block_prefetcher>(std::move(owner), copies, supervisor);
+}
+
+offloader_actor spawn_offloader(caf::actor_system& system, threading where,
+                                std::shared_ptr<device> owner, const offloader_options& options,
+                                const copy_stream_actor& copies,
+                                const block_prefetcher_actor& prefetcher,
+                                const supervisor_actor& supervisor) {
+  if (where == threading::own_thread)
+    return system.spawn<offloader, caf::detached>(std::move(owner), options, copies, prefetcher,
+                                                  supervisor);
+  return system.spawn<offloader>(std::move(owner), options, copies, prefetcher, supervisor);
+}
+
+} // namespace ferry

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "streaming.hpp"
+
+namespace ferry {
+
+streaming::lanes::lanes(device& owner, std::span<const mutable_bytes> slot_bytes)
+    : compute(owner, "compute"), residents_ready(owner), drained(owner) {
+  for (const auto bytes : slot_bytes)
+    slots.emplace_back(owner, bytes);
+}
+
+streaming::streaming(device& owner, const transfer_plan& plan, std::size_t slots)
+    : owner_(&owner), rings_(plan.rings), slot_count_(slots), board_(slots) {
+  for (const auto& each : plan.blocks)
+    blocks_.push_back({.path = each.path, .bytes = each.layout.bytes, .from = {}});
+}
+
+const streaming::block& streaming::at(block_id id) const noexcept {
+  FERRY_ASSERT(static_cast<std::size_t>(id) < blocks_.size());
+  return blocks_[static_cast<std::size_t>(id)];
+}
+
+streaming::slot& streaming::at(slot_id id) noexcept {
+  FERRY_ASSERT(lanes_.has_value() && static_cast<std::size_t>(id) < lanes_->slots.size());
+  return lanes_->slots[static_cast<std::size_t>(id)];
+}
+
+void streaming::add_sources(block_id id, sources from) noexcept {
+  FERRY_ASSERT(static_cast<std::size_t>(id) < blocks_.size());
+  blocks_[static_cast<std::size_t>(id)].from = from;
+}
+
+void streaming::add_resident(mutable_bytes target, sources from) {
+  residents_.push_back({target, from});
+}
+
+void streaming::open(std::span<const mutable_bytes> slot_bytes) {
+  lanes_.emplace(*owner_, slot_bytes);
+}
+
+void streaming::close() noexcept {
+  lanes_.reset();
+  residents_.clear();
+}
+
+} // namespace ferry

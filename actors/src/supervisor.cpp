@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "supervisor.hpp"
+
+#include "guarded.hpp"
+
+#include <ferry/platform/log.hpp>
+
+#include <utility>
+
+namespace ferry {
+
+supervisor::supervisor(caf::actor_config& config, std::vector<start_step> steps,
+                       std::chrono::milliseconds start_deadline)
+    : supervisor_actor::base(config), steps_(std::move(steps)), start_deadline_(start_deadline),
+      watched_(this), terminator_(this) {}
+
+supervisor::behavior_type supervisor::make_behavior() {
+  return {
+      [this](const start_children&) { return guarded_later<void>([&] { return start(); }); },
+      [this](const stop_children& m) { return guarded_later<stopped>([&] { return stop(m); }); },
+      [this](const child_failed& m) { return guarded([&] { report(m); }); },
+      [this](const query_children&) { return guarded([&] { return describe(); }); },
+  };
+}
+
+void supervisor::on_exit() {
+  starting_ = {};
+  children_.clear();
+  steps_.clear();
+}
+
+caf::result<void> supervisor::start() {
+  if (phase_ != phase::stopped || !children_.empty())
+    throw ferry_error{{errc::already_enabled, "the children run already; stop them first"}};
+  phase_ = phase::starting;
+  ++generation_;
+  first_cause_.reset();
+  starting_ = make_response_promise<void>();
+  start_next();
+  return starting_;
+}
+
+void supervisor::start_next() {
+  if (children_.size() == steps_.size()) {
+    phase_ = phase::running;
+    fulfil(starting_);
+    starting_ = {};
+    return;
+  }
+  const auto& step = steps_[children_.size()];
+  auto spawned = attempt([&] { return step.spawn(); });
+  if (!spawned) {
+    abandon_start(spawned.error());
+    return;
+  }
+  const auto child = *spawned;
+  children_.push_back({step.name, child, generation_});
+  watched_.watch(child, [this, who = step.name, generation = generation_](const caf::error& why) {
+    gone(who, generation, why);
+  });
+  inquire(this, child, start_deadline_, start_child{generation_})
+      .then([this] { started({}); },
+            [this](const caf::error& reason) { started(tl::unexpected(to_failure(reason))); });
+}
+
+void supervisor::started(const result<void>& outcome) {
+  if (phase_ != phase::starting)
+    return;
+  if (outcome && !first_cause_)
+    start_next();
+  else
+    abandon_start(first_cause_ ? *first_cause_ : outcome.error());
+}
+
+void supervisor::abandon_start(failure cause) {
+  phase_ = phase::stopping;
+  first_cause_ = std::move(cause);
+  const auto until = std::chrono::steady_clock::now() + start_deadline_;
+  terminator_.release(children_, until, [this](const terminator::children& left, const auto&) {
+    terminator::kill_all(left);
+    children_.clear();
+    phase_ = phase::stopped;
+    starting_.deliver(to_error(*first_cause_));
+    starting_ = {};
+  });
+}
+
+caf::result<stopped> supervisor::stop(const stop_children& message) {
+  if (phase_ == phase::starting || phase_ == phase::stopping)
+    throw ferry_error{{errc::busy, "a start or stop is under way"}};
+  auto promise = make_response_promise<stopped>();
+  phase_ = phase::stopping;
+  const auto until = std::chrono::steady_clock::now() + message.deadline;
+  const failure refusal{errc::transfer_aborted, "the runtime is stopping"};
+  terminator_.drain(children_, {refusal, false}, message.deadline / 4, [this, promise, until] {
+    terminator_.release(children_, until,
+                        [this, promise](terminator::children left, terminator::late late) {
+                          phase_ = left.empty() ? phase::stopped : phase::running;
+                          children_ = std::move(left);
+                          auto answer = promise;
+                          answer.deliver(stopped{std::move(late)});
+                        });
+  });
+  return promise;
+}
+
+void supervisor::report(const child_failed& message) {
+  const auto is_current = message.generation == 0 || message.generation == generation_;
+  if (!is_current || first_cause_ || children_.empty())
+    return;
+  first_cause_ = message.reason;
+  log(log_level::error, "ferry.actors",
+      "stop transfers child=" + message.name + " reason=" + ferry::describe(message.reason));
+  if (phase_ == phase::running)
+    terminator_.drain(children_, {message.reason, true}, start_deadline_, [] {});
+}
+
+void supervisor::gone(const std::string& child, std::uint64_t generation,
+                      const caf::error& reason) {
+  if (phase_ == phase::stopping)
+    return;
+  report({child, generation,
+          {errc::internal, child + " ended by itself: " + to_failure(reason).detail}});
+}
+
+children_state supervisor::describe() const {
+  children_state state{.running = {},
+                       .generation = generation_,
+                       .failed = first_cause_.has_value(),
+                       .first_cause = first_cause_.value_or(failure{})};
+  for (const auto& each : children_)
+    state.running.push_back(each.name);
+  return state;
+}
+
+} // namespace ferry
