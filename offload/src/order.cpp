@@ -117,8 +117,7 @@ void execution_order::append(symbol what) noexcept {
 
 void execution_order::judge(bool followed, symbol what) noexcept {
   if (!followed) {
-    const auto expected_a_block = place_ != nowhere && is_block(at(place_ + 1));
-    prefer_latest_ = prefer_latest_ || expected_a_block;
+    prefer_latest_ = true;
   } else if (prefer_latest_) {
     const auto latest = find_latest(at(size_ - 1));
     prefer_latest_ = latest == nowhere || at(latest + 1) == what;

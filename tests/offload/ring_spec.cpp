@@ -355,6 +355,45 @@ TEST_CASE("an announcement replaces what is on its way", "[offload][ring]") {
 
   CHECK(m.on_the_board() == blocks{3, 1});
   CHECK(m.policy.counters().revoked == 1);
+  CHECK(m.policy.emptied().empty());
+}
+
+TEST_CASE("a ticket that is kept outlives the uses now expected before it", "[offload][ring]") {
+  model m(rings_of({6}), 3);
+  m.begin_request();
+
+  m.announce({5, 1, 2});
+  m.run({5, 1});
+  m.acquire(2);
+
+  CHECK(m.trace[3].retires_below == 2);
+  CHECK(m.policy.counters().revoked == 1);
+  CHECK(m.blocking_loads() == 0);
+}
+
+TEST_CASE("a ticket that would be retired before its use is replaced at once", "[offload][ring]") {
+  model m(rings_of({6}), 3);
+  m.begin_request();
+
+  m.announce({1, 0, 2});
+  const auto revoked = m.policy.counters().revoked;
+  m.run({1, 0});
+  m.acquire(2);
+
+  CHECK(m.trace[3].block == block_id{0});
+  CHECK(revoked == 1);
+  CHECK(m.policy.counters().revoked == revoked);
+}
+
+TEST_CASE("an announcement ends with its request", "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+  m.announce({3});
+  REQUIRE(m.end_request());
+
+  m.begin_request();
+
+  CHECK(m.on_the_board() == blocks{0, 1});
 }
 
 TEST_CASE("a demand for a block on its way does nothing", "[offload][ring]") {

@@ -260,6 +260,54 @@ TEST_CASE("what a block shares with an on-demand component stays on the device f
   CHECK(times_placed(plan, tied) == 1);
 }
 
+TEST_CASE("what a placed component shares with an on-demand one belongs to the placed one",
+          "[offload][transfer_plan]") {
+  const auto tied = test::tensor({64});
+  auto encoder = component("text_encoder", test::node("encoder")->parameter("w", tied));
+  encoder.on_demand = true;
+  resolved_offload_plan resolved;
+  resolved.encoders = {encoder};
+  resolved.dits = {component("transformer", test::node("dit")->parameter("w", tied))};
+
+  const auto plan = plan_transfers(resolved);
+
+  REQUIRE(plan.residents.size() == 1);
+  CHECK(plan.residents[0].path == "transformer");
+}
+
+TEST_CASE("what a block shares with a child that is staged on demand is resident",
+          "[offload][transfer_plan]") {
+  const auto tied = test::tensor({64});
+  const auto staged = test::node("staged")->parameter("w", tied);
+  auto dit = component("transformer",
+                       test::node("dit")
+                           ->child("blocks", test::list({test::block()->parameter("w", tied),
+                                                         test::block()}))
+                           ->child("staged", staged),
+                       {"blocks"});
+  dit.children = {component("transformer.staged", staged)};
+  dit.children[0].selected = true;
+  dit.children[0].on_demand = true;
+  resolved_offload_plan resolved;
+  resolved.dits = {dit};
+
+  const auto plan = plan_transfers(resolved);
+
+  CHECK(resident_bytes_at(plan, "transformer") == 256);
+  CHECK(plan.blocks[0].layout.bytes == 256);
+}
+
+TEST_CASE("a block that two stacks name is streamed once", "[offload][transfer_plan]") {
+  const auto dit = test::node("dit")->child("blocks", test::blocks(3));
+  resolved_offload_plan resolved;
+  resolved.dits = {component("transformer", dit, {"blocks", "blocks"})};
+
+  const auto plan = plan_transfers(resolved);
+
+  CHECK(plan.blocks.size() == 3);
+  CHECK(plan.rings.size() == 1);
+}
+
 TEST_CASE("a component inside another is placed by its own entry", "[offload][transfer_plan]") {
   const auto language_model = test::node("lm")->parameter("w", {64});
   resolved_offload_plan resolved;
