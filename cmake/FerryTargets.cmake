@@ -12,6 +12,7 @@ function(ferry_set_build_flags target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow
     -Wnon-virtual-dtor -Woverloaded-virtual
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> # g++ 12 sees overlaps in std::string that are not there.
     $<$<BOOL:${FERRY_WARNINGS_AS_ERRORS}>:-Werror>)
   if(FERRY_SANITIZERS)
     target_compile_options(${target} PRIVATE
