@@ -3,10 +3,55 @@
 
 #include "contract/device_rig.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <iterator>
 
 namespace ferry::test {
+
+memory_block on_device(device& owner) {
+  return {owner, memory_kind::device, contract_block};
+}
+
+memory_block pinned(device& owner, unsigned char value) {
+  auto block = memory_block(owner, memory_kind::pinned, contract_block);
+  owner.host_write(block.bytes(), {.what = "fill"});
+  std::ranges::fill(block.bytes(), std::byte{value});
+  return block;
+}
+
+bool every_byte_is(const_bytes bytes, unsigned char value) {
+  return std::ranges::all_of(bytes, [=](std::byte b) { return b == std::byte{value}; });
+}
+
+bool holds(device& owner, const memory_block& block, unsigned char value) {
+  owner.host_read(block.bytes(), {.what = "check"});
+  return every_byte_is(block.bytes(), value);
+}
+
+copy_operation upload(const memory_block& target, const memory_block& source) {
+  return {.target = target.bytes(),
+          .source = source.bytes(),
+          .to = memory_kind::device,
+          .from = memory_kind::pinned,
+          .tag = {.what = "upload"}};
+}
+
+copy_operation download(const memory_block& target, const memory_block& source) {
+  return {.target = target.bytes(),
+          .source = source.bytes(),
+          .to = memory_kind::pinned,
+          .from = memory_kind::device,
+          .tag = {.what = "download"}};
+}
+
+copy_operation within(const memory_block& target, const memory_block& source) {
+  return {.target = target.bytes(),
+          .source = source.bytes(),
+          .to = memory_kind::device,
+          .from = memory_kind::device,
+          .tag = {.what = "within"}};
+}
 
 void recording_observer::on_operation(const operation_span& span) {
   const auto lock = std::scoped_lock(mutex_);

@@ -6,7 +6,6 @@
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/memory.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <mutex>
 #include <string>
@@ -22,52 +21,19 @@ inline constexpr std::size_t contract_block = 4096;
 
 inline constexpr wait_edge contract_edge{"contract"};
 
-[[nodiscard]] inline memory_block on_device(device& owner) {
-  return {owner, memory_kind::device, contract_block};
-}
+[[nodiscard]] memory_block on_device(device& owner);
 
 /// Returns pinned memory whose every byte is `value`.
-[[nodiscard]] inline memory_block pinned(device& owner, unsigned char value) {
-  auto block = memory_block(owner, memory_kind::pinned, contract_block);
-  owner.host_write(block.bytes(), {.what = "fill"});
-  std::ranges::fill(block.bytes(), std::byte{value});
-  return block;
-}
+[[nodiscard]] memory_block pinned(device& owner, unsigned char value);
 
-[[nodiscard]] inline bool every_byte_is(const_bytes bytes, unsigned char value) {
-  return std::ranges::all_of(bytes, [=](std::byte b) { return b == std::byte{value}; });
-}
+[[nodiscard]] bool every_byte_is(const_bytes bytes, unsigned char value);
 
 /// Returns whether every byte of pinned memory is `value`.
-[[nodiscard]] inline bool holds(device& owner, const memory_block& block, unsigned char value) {
-  owner.host_read(block.bytes(), {.what = "check"});
-  return every_byte_is(block.bytes(), value);
-}
+[[nodiscard]] bool holds(device& owner, const memory_block& block, unsigned char value);
 
-[[nodiscard]] inline copy_operation upload(const memory_block& target, const memory_block& source) {
-  return {.target = target.bytes(),
-          .source = source.bytes(),
-          .to = memory_kind::device,
-          .from = memory_kind::pinned,
-          .tag = {.what = "upload"}};
-}
-
-[[nodiscard]] inline copy_operation download(const memory_block& target,
-                                             const memory_block& source) {
-  return {.target = target.bytes(),
-          .source = source.bytes(),
-          .to = memory_kind::pinned,
-          .from = memory_kind::device,
-          .tag = {.what = "download"}};
-}
-
-[[nodiscard]] inline copy_operation within(const memory_block& target, const memory_block& source) {
-  return {.target = target.bytes(),
-          .source = source.bytes(),
-          .to = memory_kind::device,
-          .from = memory_kind::device,
-          .tag = {.what = "within"}};
-}
+[[nodiscard]] copy_operation upload(const memory_block& target, const memory_block& source);
+[[nodiscard]] copy_operation download(const memory_block& target, const memory_block& source);
+[[nodiscard]] copy_operation within(const memory_block& target, const memory_block& source);
 
 /// Remembers what it was told. Read it once the device is idle.
 class recording_observer final : public operation_observer {
