@@ -201,9 +201,9 @@ TEST_CASE("a key that is written twice is refused at every level", "[offload][co
 
 TEST_CASE("nesting of any depth is refused and not followed", "[offload][config]") {
   const auto open = GENERATE(as<std::string>{}, "[", R"({"a":)");
+  const auto levels = GENERATE(9, 1'000'000);
   std::string json;
-  json.reserve(open.size() * 1'000'000);
-  for (auto i = 0; i != 1'000'000; ++i) {
+  for (auto i = 0; i != levels; ++i) {
     json += open;
   }
 

@@ -58,10 +58,10 @@ TEST_CASE("neighbours in both memories are copied in one piece", "[offload][host
                               bytes.subspan(768, 256), bytes.subspan(1025, 256),
                               bytes.subspan(1281, 100)};
 
-  const auto master = host_master::kept(
-      layout, originals,
-      std::vector{memory_kind::mapped, memory_kind::mapped, memory_kind::pageable,
-                  memory_kind::pageable, memory_kind::pageable});
+  const auto master =
+      host_master::kept(layout, originals,
+                        std::vector{memory_kind::mapped, memory_kind::mapped, memory_kind::pageable,
+                                    memory_kind::pageable, memory_kind::pageable});
 
   std::vector<std::size_t> sizes;
   for (const auto& segment : master.segments())
@@ -74,8 +74,8 @@ TEST_CASE("padding between storages is not copied over", "[offload][host_master]
   const auto file = filled(200, 1);
   const std::vector originals{const_bytes(file).first(100), const_bytes(file).subspan(100)};
 
-  const auto master = host_master::kept(
-      layout, originals, std::vector{memory_kind::pageable, memory_kind::pageable});
+  const auto master = host_master::kept(layout, originals,
+                                        std::vector{memory_kind::pageable, memory_kind::pageable});
 
   CHECK(master.segments().size() == 2);
 }
@@ -86,8 +86,7 @@ TEST_CASE("a pinned master is one packed copy with zeros for padding", "[offload
   auto first = filled(300, 1);
   const auto second = filled(10, 2);
 
-  const auto master =
-      host_master::pinned(gpu, layout, std::vector<const_bytes>{first, second});
+  const auto master = host_master::pinned(gpu, layout, std::vector<const_bytes>{first, second});
   std::ranges::fill(first, std::byte{9});
 
   auto expected = filled(768, 0);
@@ -104,7 +103,9 @@ TEST_CASE("a pinned master gives its memory back", "[offload][host_master]") {
   sim_device gpu(sim_options{});
   const auto bytes = filled(300, 1);
 
-  { const auto master = host_master::pinned(gpu, layout_of({300}), std::vector<const_bytes>{bytes}); }
+  {
+    const auto master = host_master::pinned(gpu, layout_of({300}), std::vector<const_bytes>{bytes});
+  }
 
   CHECK(gpu.counters().pinned_bytes == 0);
 }
@@ -120,7 +121,8 @@ TEST_CASE("a copy that is not ordered behind the filling of its master is a race
   const auto master = host_master::pinned(gpu, layout_of({256}), std::vector<const_bytes>{bytes});
   {
     const host_thread::scope acting(uninformed);
-    copies.copy({.target = slot.bytes(), .source = master.segments()[0].source, .tag = {.what = "fetch"}});
+    copies.copy(
+        {.target = slot.bytes(), .source = master.segments()[0].source, .tag = {.what = "fetch"}});
   }
 
   CHECK(gpu.race_count() > 0);

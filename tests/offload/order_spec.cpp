@@ -110,8 +110,7 @@ TEST_CASE("predictions reach further than the sequence is long", "[offload][orde
   CHECK(predicted(order, 5) == uses{1, 3, 1, 3, 1});
 }
 
-TEST_CASE("two call paths that alternate are told apart once both were seen",
-          "[offload][order]") {
+TEST_CASE("two call paths that alternate are told apart once both were seen", "[offload][order]") {
   execution_order order(rings_of({4}));
   order.begin_request();
   const auto both = uses{0, 1, 2, 3} + uses{0, 2, 3};
@@ -266,8 +265,7 @@ TEST_CASE("a history longer than what is kept goes on being predicted", "[offloa
   CHECK(follow(order, times(5000, {2, 1, 0})) == 0);
 }
 
-TEST_CASE("a request longer than the history starts from the declared order",
-          "[offload][order]") {
+TEST_CASE("a request longer than the history starts from the declared order", "[offload][order]") {
   execution_order order(rings_of({2}));
   request(order, times(2000, {0, 1}));
 

@@ -83,8 +83,7 @@ TEST_CASE("a view into the middle of a storage packs only what it uses, aligned"
   CHECK(layout.storages == std::vector<packed_storage>{{object_id{1}, 4000, 40, 0}});
 }
 
-TEST_CASE("views that overlap, directly or through others, share one range",
-          "[offload][packing]") {
+TEST_CASE("views that overlap, directly or through others, share one range", "[offload][packing]") {
   const std::vector tensors{tensor(1, dtype::f32, {10}, {1}, 20), tensor(1, dtype::f32, {4}, {1}),
                             tensor(1, dtype::f32, {10}, {1}, 36),
                             tensor(1, dtype::f32, {10}, {1}, 28)};
@@ -106,7 +105,8 @@ TEST_CASE("neighbours that only touch stay apart", "[offload][packing]") {
 }
 
 TEST_CASE("views of several element types keep every one of them aligned", "[offload][packing]") {
-  const std::vector tensors{tensor(1, dtype::bf16, {9}, {1}, 1), tensor(1, dtype::f64, {1}, {1}, 1)};
+  const std::vector tensors{tensor(1, dtype::bf16, {9}, {1}, 1),
+                            tensor(1, dtype::f64, {1}, {1}, 1)};
 
   const auto layout = pack(tensors);
 

@@ -33,6 +33,14 @@ TEST_CASE("the class's block attributes are used without a plan", "[offload][res
         std::vector<std::string>{"dit selected [4]"});
 }
 
+TEST_CASE("a plan that names no attribute leaves the class in charge", "[offload][resolve]") {
+  fake_pipeline subject{node("test.root")->child("dit", dit(4)->declares_blocks({"blocks"}))};
+  subject.declare({.dits = {"dit"}}).plan({.block_attrs = {{"dit", {}}}});
+
+  CHECK(outline(resolve(subject, compact(dit_only)).value()) ==
+        std::vector<std::string>{"dit selected [4]"});
+}
+
 TEST_CASE("the deprecated declaration works and is told", "[offload][resolve]") {
   fake_pipeline subject{node("test.root")->child("dit", dit(4)->declares_blocks({"blocks"}, true))};
   subject.declare({.dits = {"dit"}});

@@ -182,6 +182,20 @@ TEST_CASE("gathering an encoder from several ranks needs its replication declare
   CHECK(resolve(subject, compact(gathered_encoder, two_ranks)).has_value());
 }
 
+TEST_CASE("a block list that several ranks gather must be streamable, whoever asks",
+          "[offload][resolve]") {
+  auto config = legacy(distributed);
+  config.transfers[component_name::text_encoder] = weight_transfer::allgather;
+  config.group_size = 2;
+  auto subject = ordinary();
+  subject.declare(roles).plan({.block_attrs = {{"transformer", {"blocks"}}},
+                               .encoder_block_attrs = {{"text_encoder", {"embed"}}},
+                               .encoder_dlo_weight_replication = {"text_encoder"}});
+
+  CHECK_THAT(rejection(resolve(subject, config)),
+             Contains("text_encoder.embed is not a streamable list"));
+}
+
 TEST_CASE("an encoder that is only staged cannot be gathered", "[offload][resolve]") {
   auto root = tree();
   root->at("text_encoder")->stages();

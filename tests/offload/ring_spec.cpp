@@ -271,8 +271,7 @@ TEST_CASE("a block that is skipped leaves no ticket behind and costs nothing onc
   CHECK(m.on_the_board().empty());
 }
 
-TEST_CASE("call paths that alternate cost at most one blocking load a switch",
-          "[offload][ring]") {
+TEST_CASE("call paths that alternate cost at most one blocking load a switch", "[offload][ring]") {
   model m(rings_of({4}), 2);
   m.begin_request();
   const blocks full{0, 1, 2, 3};
@@ -481,8 +480,7 @@ TEST_CASE("the end of a request empties every slot and says which", "[offload][r
   CHECK(m.policy.counters().revoked == 3);
 }
 
-TEST_CASE("outside a request a block is fetched on demand and nothing else is",
-          "[offload][ring]") {
+TEST_CASE("outside a request a block is fetched on demand and nothing else is", "[offload][ring]") {
   model m(rings_of({4}), 2);
 
   m.run({0, 1});
@@ -558,8 +556,7 @@ TEST_CASE("every acquire is satisfied and no fetch meets a slot in use, whatever
   CHECK_NOTHROW(misbehave(m, seed, block_count, slots, announcements::broken));
 }
 
-TEST_CASE("what is fetched does not depend on when messages and copies arrive",
-          "[offload][ring]") {
+TEST_CASE("what is fetched does not depend on when messages and copies arrive", "[offload][ring]") {
   const auto slots = GENERATE(1u, 2u, 3u, 4u);
   const auto seed = GENERATE(range(1u, 41u));
   INFO("seed " << seed << ", " << slots << " slots");

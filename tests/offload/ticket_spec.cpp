@@ -5,7 +5,6 @@
 
 #include "support/catch.hpp"
 
-
 namespace ferry {
 namespace {
 
@@ -94,8 +93,7 @@ TEST_CASE("an act that the state does not allow is a slot conflict and changes n
 
 TEST_CASE("whoever acts for another generation is told that the handle is stale",
           "[offload][ticket]") {
-  const auto what =
-      GENERATE(act::mark_ready, act::mark_in_use, act::release, act::revoke);
+  const auto what = GENERATE(act::mark_ready, act::mark_in_use, act::release, act::revoke);
   const auto generation = GENERATE(2u, 4u);
   auto ticket = ticket_in(ticket_state::ready);
 

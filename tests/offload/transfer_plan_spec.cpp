@@ -77,8 +77,8 @@ TEST_CASE("a slot is as large as the largest block, whatever its element types",
                          ->parameter("a", test::tensor({100}, dtype::f32))
                          ->parameter("b", test::tensor({3}, dtype::bf16))
                          ->buffer("c", test::tensor({}, dtype::i64));
-  const auto dit = test::node("dit")->child(
-      "blocks", test::list({test::block(16), mixed, test::block(200)}));
+  const auto dit =
+      test::node("dit")->child("blocks", test::list({test::block(16), mixed, test::block(200)}));
   resolved_offload_plan resolved;
   resolved.dits = {component("transformer", dit, {"blocks"})};
 
@@ -129,11 +129,10 @@ TEST_CASE("components without blocks are resident as a whole", "[offload][transf
 TEST_CASE("a block list reached by another path is not moved as a whole",
           "[offload][transfer_plan]") {
   const auto layers = test::blocks(4, 640);
-  const auto dit = test::node("dit")
-                       ->child("inner", test::node("inner")
-                                            ->parameter("scale", {64})
-                                            ->child("layers", layers))
-                       ->child("layers", layers);
+  const auto dit =
+      test::node("dit")
+          ->child("inner", test::node("inner")->parameter("scale", {64})->child("layers", layers))
+          ->child("layers", layers);
   resolved_offload_plan resolved;
   resolved.dits = {component("transformer", dit, {"layers"})};
 
@@ -165,9 +164,9 @@ TEST_CASE("tensors of two blocks that share memory are resident, each of them",
           "[offload][transfer_plan]") {
   const auto base = test::tensor({64});
   const auto alias = test::view(base, {32}, {1}, 16);
-  const auto dit = test::node("dit")->child(
-      "blocks", test::list({test::block()->parameter("shared", base),
-                            test::block()->parameter("shared", alias)}));
+  const auto dit =
+      test::node("dit")->child("blocks", test::list({test::block()->parameter("shared", base),
+                                                     test::block()->parameter("shared", alias)}));
   resolved_offload_plan resolved;
   resolved.dits = {component("transformer", dit, {"blocks"})};
 
@@ -210,10 +209,10 @@ TEST_CASE("a weight tied across components is charged once", "[offload][transfer
 TEST_CASE("part of a block that is also reachable outside is resident",
           "[offload][transfer_plan]") {
   const auto norm = test::node("norm")->parameter("weight", {64});
-  const auto dit = test::node("dit")
-                       ->child("blocks", test::list({test::block()->child("norm", norm),
-                                                     test::block()}))
-                       ->child("first_norm", norm);
+  const auto dit =
+      test::node("dit")
+          ->child("blocks", test::list({test::block()->child("norm", norm), test::block()}))
+          ->child("first_norm", norm);
   resolved_offload_plan resolved;
   resolved.dits = {component("transformer", dit, {"blocks"})};
 
@@ -225,11 +224,10 @@ TEST_CASE("part of a block that is also reachable outside is resident",
 
 TEST_CASE("a component that is brought in on demand is left alone, its ring aside",
           "[offload][transfer_plan]") {
-  auto encoder = component("text_encoder",
-                           test::node("encoder")
-                               ->parameter("embed", {640})
-                               ->child("blocks", test::blocks(3)),
-                           {"blocks"});
+  auto encoder =
+      component("text_encoder",
+                test::node("encoder")->parameter("embed", {640})->child("blocks", test::blocks(3)),
+                {"blocks"});
   encoder.on_demand = true;
   resolved_offload_plan resolved;
   resolved.encoders = {encoder};
@@ -279,12 +277,12 @@ TEST_CASE("what a block shares with a child that is staged on demand is resident
           "[offload][transfer_plan]") {
   const auto tied = test::tensor({64});
   const auto staged = test::node("staged")->parameter("w", tied);
-  auto dit = component("transformer",
-                       test::node("dit")
-                           ->child("blocks", test::list({test::block()->parameter("w", tied),
-                                                         test::block()}))
-                           ->child("staged", staged),
-                       {"blocks"});
+  auto dit = component(
+      "transformer",
+      test::node("dit")
+          ->child("blocks", test::list({test::block()->parameter("w", tied), test::block()}))
+          ->child("staged", staged),
+      {"blocks"});
   dit.children = {component("transformer.staged", staged)};
   dit.children[0].selected = true;
   dit.children[0].on_demand = true;
