@@ -28,7 +28,8 @@ host_master host_master::kept(const packed_layout& layout, std::span<const const
     const segment next{originals[i], layout.storages[i].offset, kinds[i]};
     auto& done = master.segments_;
     if (!done.empty() && continues(done.back(), next))
-      done.back().source = {done.back().source.data(), done.back().source.size() + next.source.size()};
+      done.back().source = {done.back().source.data(),
+                            done.back().source.size() + next.source.size()};
     else
       done.push_back(next);
   }

@@ -109,10 +109,10 @@ void execution_order::append(symbol what) noexcept {
   const auto distance = before == 0 ? 0 : size_ - (before - 1);
   history_[size_ & mask_] = {what, distance <= mask_ ? static_cast<std::uint32_t>(distance) : 0};
   last_[what] = ++size_;
-  place_ = followed ? place_ + 1
-                    : find_match(context_before(size_, oldest(), [this](position where) {
-                                   return at(where);
-                                 }).symbols());
+  place_ =
+      followed ? place_ + 1 : find_match(context_before(size_, oldest(), [this](position where) {
+                                           return at(where);
+                                         }).symbols());
 }
 
 void execution_order::judge(bool followed, symbol what) noexcept {

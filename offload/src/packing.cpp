@@ -3,9 +3,9 @@
 
 #include "ferry/offload/packing.hpp"
 
-#include "storage_use.hpp"
-
 #include <ferry/platform/memory.hpp>
+
+#include "storage_use.hpp"
 
 #include <algorithm>
 #include <unordered_set>

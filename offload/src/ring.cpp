@@ -38,9 +38,8 @@ ring::ring(std::span<const planned_ring> rings, std::size_t slots, ticket_revoke
 }
 
 bool ring::on_its_way(block_id block) const noexcept {
-  return std::ranges::any_of(seats_, [block](const seat& s) {
-    return is_waiting(s.ticket) && s.ticket.block() == block;
-  });
+  return std::ranges::any_of(
+      seats_, [block](const seat& s) { return is_waiting(s.ticket) && s.ticket.block() == block; });
 }
 
 result<ring::commands> ring::begin_request() {
@@ -84,11 +83,11 @@ result<ring::commands> ring::demand(block_id block) {
     return commands_;
   order_.record(block);
   if (!fill(revocable::anything, block))
-    return tl::unexpected(failure{
-        .code = errc::slot_conflict,
-        .detail = "block " + std::to_string(static_cast<std::uint32_t>(block)) +
-                  " is needed while all " + std::to_string(seats_.size()) +
-                  " slots are in use; release a block first or configure more slots"});
+    return tl::unexpected(
+        failure{.code = errc::slot_conflict,
+                .detail = "block " + std::to_string(static_cast<std::uint32_t>(block)) +
+                          " is needed while all " + std::to_string(seats_.size()) +
+                          " slots are in use; release a block first or configure more slots"});
   return commands_;
 }
 
@@ -96,10 +95,10 @@ result<ring::commands> ring::released(slot_id slot, std::uint64_t generation) {
   clear_results();
   const auto index = static_cast<std::size_t>(slot);
   if (index >= seats_.size())
-    return tl::unexpected(
-        failure{.code = errc::stale_handle,
-                .detail = "slot " + std::to_string(index) + " was released; there are " +
-                          std::to_string(seats_.size())});
+    return tl::unexpected(failure{.code = errc::stale_handle,
+                                  .detail = "slot " + std::to_string(index) +
+                                            " was released; there are " +
+                                            std::to_string(seats_.size())});
   auto& left = seats_[index];
   auto done = catch_up_with_use(left.ticket, generation).and_then([&] {
     return left.ticket.release(generation);
@@ -205,8 +204,8 @@ bool ring::place_expected(revocable what, bool demanded) noexcept {
     if (place == seats_.end()) {
       if (what == revocable::nothing)
         return true;
-      place = std::ranges::find_if(
-          seats_, [](const seat& s) { return is_waiting(s.ticket) && !s.wanted; });
+      place = std::ranges::find_if(seats_,
+                                   [](const seat& s) { return is_waiting(s.ticket) && !s.wanted; });
       FERRY_ASSERT(place != seats_.end());
       if (!try_revoke(*place))
         return false;

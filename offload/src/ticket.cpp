@@ -28,11 +28,11 @@ result<void> slot_ticket::begin(block_id block, std::uint64_t generation) {
     return tl::unexpected(conflict("begin another use of"));
   }
   if (generation <= generation_)
-    return tl::unexpected(failure{
-        .code = errc::stale_handle,
-        .detail = "cannot begin generation " + std::to_string(generation) +
-                  " of a slot that has seen generation " + std::to_string(generation_) +
-                  "; expected a larger one"});
+    return tl::unexpected(
+        failure{.code = errc::stale_handle,
+                .detail = "cannot begin generation " + std::to_string(generation) +
+                          " of a slot that has seen generation " + std::to_string(generation_) +
+                          "; expected a larger one"});
   generation_ = generation;
   block_ = block;
   state_ = ticket_state::submitted;
@@ -65,11 +65,10 @@ result<void> slot_ticket::revoke(std::uint64_t generation) {
 result<void> slot_ticket::advance(std::uint64_t generation, std::string_view act, bool allowed,
                                   ticket_state to) {
   if (generation != generation_)
-    return tl::unexpected(
-        failure{.code = errc::stale_handle,
-                .detail = "cannot " + std::string(act) + " generation " +
-                          std::to_string(generation) + " of a slot; generation " +
-                          std::to_string(generation_) + " is current"});
+    return tl::unexpected(failure{.code = errc::stale_handle,
+                                  .detail = "cannot " + std::string(act) + " generation " +
+                                            std::to_string(generation) + " of a slot; generation " +
+                                            std::to_string(generation_) + " is current"});
   if (!allowed)
     return tl::unexpected(conflict(act));
   state_ = to;

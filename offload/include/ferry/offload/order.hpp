@@ -76,10 +76,10 @@ private:
 
   std::vector<entry> history_; ///< A circular buffer; `mask_` is its size - 1.
   position mask_ = 0;
-  position size_ = 0;           ///< Entries ever added; the last one is at `size_ - 1`.
-  position place_;              ///< Where the prediction is read: matches the last entry.
+  position size_ = 0;          ///< Entries ever added; the last one is at `size_ - 1`.
+  position place_;             ///< Where the prediction is read: matches the last entry.
   bool prefer_latest_ = false; ///< What followed the last block most recently is the better guess.
-  std::vector<position> last_;  ///< By symbol: one past its last entry, 0 if none.
+  std::vector<position> last_; ///< By symbol: one past its last entry, 0 if none.
   std::vector<symbol> declared_next_;
   symbol first_ = 0;
   std::vector<block_id> announced_;

@@ -99,7 +99,8 @@ public:
   /// has.
   [[nodiscard]] result<commands> demand(block_id block);
 
-  /// The model has released a ticket. Outside a request nothing is fetched. Fails with `stale_handle` if it is not the slot's current one.
+  /// The model has released a ticket. Outside a request nothing is fetched. Fails with
+  /// `stale_handle` if it is not the slot's current one.
   [[nodiscard]] result<commands> released(slot_id slot, std::uint64_t generation);
 
   /// The model will run exactly `blocks` next. See `execution_order::announce`. Fails with
