@@ -3,6 +3,8 @@
 
 #include "sim/byte_runner.hpp"
 
+#include "sim/gather_group.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +16,35 @@ bool overlaps(const_bytes range, std::uintptr_t begin, std::uintptr_t end) noexc
   return !range.empty() && from < end && begin < from + range.size();
 }
 
-void run_bytes(const operation& op) noexcept {
+void take_shards(gather_group& group) {
+  for (auto& member : group.members) {
+    auto shard = member.op->source;
+    auto at = group.gathered.size();
+    group.gathered.resize(at + shard.size(), std::byte{0xFF});
+    if (!shard.empty() && !member.op->source_gone)
+      std::memcpy(group.gathered.data() + at, shard.data(), shard.size());
+    member.before.reset();
+  }
+  group.taken = true;
+}
+
+void run_gather(const operation& op) {
+  auto& group = *op.group;
+  if (!group.given_up && !group.taken)
+    take_shards(group);
+  if (op.target.empty() || op.target_gone)
+    return;
+  if (group.given_up)
+    poison(op.target);
+  else
+    std::memcpy(op.target.data(), group.gathered.data(), op.target.size());
+}
+
+void run_bytes(const operation& op) {
+  if (op.group) {
+    run_gather(op);
+    return;
+  }
   if (op.target.empty() || op.target_gone)
     return;
   if (op.source.empty() || op.source_gone)
@@ -33,6 +63,14 @@ void poison(mutable_bytes range) noexcept {
 byte_runner::byte_runner(std::uint64_t seed, std::size_t limit)
     : order_(mix(seed, "order")), limit_(limit) {}
 
+byte_runner::~byte_runner() {
+  // A collective and its operations own each other until they are over.
+  for (const auto& queue : queues_) {
+    for (const auto& op : queue->waiting)
+      op->group.reset();
+  }
+}
+
 std::shared_ptr<byte_queue> byte_runner::open() {
   queues_.push_back(std::make_shared<byte_queue>());
   return queues_.back();
@@ -46,7 +84,13 @@ void byte_runner::add(byte_queue& queue, const operation_ref& added) {
 }
 
 bool byte_runner::may_run(const operation& next) {
-  return !next.awaited || next.awaited->ran;
+  if (next.awaited && !next.awaited->ran)
+    return false;
+  if (!next.group || next.group->given_up || next.group->taken)
+    return true;
+  return next.group->complete() &&
+         std::all_of(next.group->members.begin(), next.group->members.end(),
+                     [](const auto& member) { return !member.before || member.before->ran; });
 }
 
 void byte_runner::run_front(byte_queue& queue) {
@@ -55,8 +99,10 @@ void byte_runner::run_front(byte_queue& queue) {
   --waiting_;
   run_bytes(*next);
   next->ran = true;
-  if (next->timed)
+  if (next->timed) {
     next->awaited.reset();
+    next->group.reset();
+  }
 }
 
 void byte_runner::run_known(const vector_clock& known) {
@@ -107,6 +153,7 @@ void byte_runner::run_oldest() {
       return !a->waiting.empty();
     return a->waiting.front()->sequence < b->waiting.front()->sequence;
   });
+  // Only a collective that somebody has not joined can be in the way.
   if (may_run(*(*oldest)->waiting.front()))
     run_front(**oldest);
 }

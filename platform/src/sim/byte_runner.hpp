@@ -25,6 +25,9 @@ struct byte_queue {
 class byte_runner {
 public:
   byte_runner(std::uint64_t seed, std::size_t limit);
+  byte_runner(const byte_runner&) = delete;
+  byte_runner& operator=(const byte_runner&) = delete;
+  ~byte_runner();
 
   [[nodiscard]] std::shared_ptr<byte_queue> open();
   void add(byte_queue& queue, const operation_ref& added);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace ferry::sim {
@@ -19,7 +20,10 @@ struct epoch {
   std::uint64_t count = 0;
 };
 
-/// How far somebody knows each thread of control to have come.
+struct late_clock;
+
+/// How far somebody knows each thread of control to have come. May include knowledge that is still
+/// on its way: what a collective will have told once every rank has arrived.
 class vector_clock {
 public:
   [[nodiscard]] std::uint64_t at(component who) const noexcept {
@@ -33,7 +37,18 @@ public:
       counts_.resize(other.counts_.size(), 0);
     for (std::size_t i = 0; i < other.counts_.size(); ++i)
       counts_[i] = std::max(counts_[i], other.counts_[i]);
+    for (const auto& late : other.late_)
+      add(late);
   }
+
+  void add(const std::shared_ptr<const late_clock>& late) {
+    if (std::find(late_.begin(), late_.end(), late) == late_.end())
+      late_.push_back(late);
+  }
+
+  /// Takes in what has arrived meanwhile.
+  void resolve();
+  [[nodiscard]] bool awaits_more() const noexcept { return !late_.empty(); }
 
   /// Keeps of each component only what `other` knows too.
   void meet(const vector_clock& other) {
@@ -55,6 +70,25 @@ public:
 
 private:
   std::vector<std::uint64_t> counts_;
+  std::vector<std::shared_ptr<const late_clock>> late_;
 };
+
+/// Knowledge that arrives later, for everybody who has been promised it.
+struct late_clock {
+  bool arrived = false;
+  vector_clock clock;
+};
+
+inline void vector_clock::resolve() {
+  for (std::size_t i = 0; i < late_.size();) {
+    if (!late_[i]->arrived) {
+      ++i;
+      continue;
+    }
+    auto late = late_[i];
+    late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
+    join(late->clock);
+  }
+}
 
 } // namespace ferry::sim

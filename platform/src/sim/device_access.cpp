@@ -3,10 +3,14 @@
 
 #include "sim/device_access.hpp"
 
+#include "sim/gather_group.hpp"
 #include "sim/random.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +65,33 @@ private:
 
 thread_local acting_table acting;
 
+/// Returns the first collective before the end of `op` that somebody has not joined, or null.
+std::shared_ptr<sim::gather_group> first_incomplete(const sim::operation& op) {
+  std::vector<const sim::operation*> open{&op};
+  std::set<const sim::operation*> seen;
+  std::shared_ptr<sim::gather_group> found;
+  auto earliest = std::numeric_limits<std::uint64_t>::max();
+  auto look_at = [&](const sim::operation_ref& before) {
+    if (before && seen.insert(before.get()).second)
+      open.push_back(before.get());
+  };
+  while (!open.empty()) {
+    const auto& next = *open.back();
+    open.pop_back();
+    look_at(next.previous);
+    look_at(next.awaited);
+    if (!next.group || next.group->given_up)
+      continue;
+    if (!next.group->complete() && next.sequence < earliest) {
+      found = next.group;
+      earliest = next.sequence;
+    }
+    for (const auto& member : next.group->members)
+      look_at(member.op);
+  }
+  return found;
+}
+
 std::string in_words(const_bytes range) {
   return std::to_string(range.size()) + " bytes";
 }
@@ -92,6 +123,7 @@ sim::host_state& sim_device::state::caller(const char* call) {
   if (it == own.hosts.end())
     throw device_error(errc::stale_handle, call,
                        "the host thread that the caller acts as was destroyed");
+  it->second.clock.resolve();
   return it->second;
 }
 
@@ -133,6 +165,7 @@ sim::stream_state& sim_device::state::stream(stream_id id, const char* call) {
     throw device_error(errc::stale_handle, call,
                        "stream " + std::to_string(static_cast<std::uint32_t>(id)) +
                            " does not exist or was destroyed");
+  it->second.clock.resolve();
   return it->second;
 }
 
@@ -203,15 +236,56 @@ void sim_device::state::host_access(sim::host_state& host, const char* kind, con
 
 void sim_device::state::learn(sim::host_state& host, const sim::vector_clock& knowledge) {
   host.clock.join(knowledge);
+  host.clock.resolve();
   machine->bytes.run_known(host.clock);
 }
 
-void sim_device::state::wait_for(sim::host_state& host, const sim::operation& op,
+void sim_device::state::wait_for(std::unique_lock<std::mutex>& guard, sim::host_state& host,
+                                 const sim::operation_ref& op,
                                  const sim::vector_clock& knowledge) {
-  learn(host, knowledge);
+  auto wanted = op;
+  auto known = knowledge;
+  for (;;) {
+    known.join(host.clock);
+    known.resolve();
+    machine->times.evaluate(known);
+    if (wanted->timed)
+      break;
+    wait_for_ranks(guard, *wanted);
+  }
   host.enqueued_unasked = 0;
-  machine->times.evaluate(host.clock);
-  host.time = std::max(host.time, op.span.end);
+  host.time = std::max(host.time, wanted->span.end);
+  learn(host, known);
+}
+
+void sim_device::state::settle(std::unique_lock<std::mutex>& guard, const sim::operation_ref& last,
+                               sim::vector_clock knowledge) {
+  auto wanted = last;
+  for (;;) {
+    knowledge.resolve();
+    machine->bytes.run_known(knowledge);
+    if (wanted->ran)
+      return;
+    wait_for_ranks(guard, *wanted);
+  }
+}
+
+void sim_device::state::wait_for_ranks(std::unique_lock<std::mutex>& guard,
+                                       const sim::operation& op) {
+  auto blocking = first_incomplete(op);
+  FERRY_ASSERT(blocking != nullptr);
+  auto deadline = std::chrono::steady_clock::now() + blocking->patience;
+  auto over = [&] { return blocking->complete() || blocking->given_up; };
+  if (machine->somebody_arrived.wait_until(guard, deadline, over))
+    return;
+  auto missing = std::string();
+  for (std::size_t rank = 0; rank < blocking->members.size(); ++rank) {
+    if (!blocking->members[rank].op)
+      missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
+  }
+  throw device_error(errc::deadline_exceeded, "synchronize",
+                     missing + " did not arrive at collective " +
+                         std::to_string(blocking->number) + " in time");
 }
 
 bool sim_device::state::forgotten(wait_edge edge) {

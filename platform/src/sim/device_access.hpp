@@ -45,8 +45,12 @@ public:
 
   /// Lets `host` know `knowledge` and see its bytes.
   void learn(sim::host_state& host, const sim::vector_clock& knowledge);
-  void wait_for(sim::host_state& host, const sim::operation& op,
-                const sim::vector_clock& knowledge);
+  /// As above, and moves the time of `host` to the end of `op`.
+  void wait_for(std::unique_lock<std::mutex>& guard, sim::host_state& host,
+                const sim::operation_ref& op, const sim::vector_clock& knowledge);
+  /// Runs the bytes of all that `knowledge` knows, `last` included.
+  void settle(std::unique_lock<std::mutex>& guard, const sim::operation_ref& last,
+              sim::vector_clock knowledge);
   /// Notes the use of an edge. Returns whether it is to be ignored.
   [[nodiscard]] bool forgotten(wait_edge edge);
 
@@ -58,6 +62,9 @@ public:
   sim::device_state& own;
 
 private:
+  /// Waits until more ranks have joined the collective that holds up `op`.
+  /// @throws device_error `deadline_exceeded`
+  void wait_for_ranks(std::unique_lock<std::mutex>& guard, const sim::operation& op);
   [[nodiscard]] host_thread_id acting_thread(const char* call);
 };
 

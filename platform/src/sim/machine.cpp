@@ -72,12 +72,43 @@ void sim_machine::enter_access(const sim::access_ref& access, const sim::vector_
   conflicts_.clear();
   shadow.enter(access, known, conflicts_);
   for (const auto& found : conflicts_) {
-    ++race_count;
-    if (races.size() < race_limit)
-      races.push_back(sim::make_race(found, *access, known, blocks, seed));
+    auto conflict = open_conflict{found, access, known, race_limit};
+    if (known.awaits_more())
+      open_.push_back(std::move(conflict));
+    else
+      add_race(conflict);
   }
   if (shadow.cells() > cells_to_drop_at_)
     drop_history();
+}
+
+void sim_machine::add_race(const open_conflict& decided) {
+  ++race_count_;
+  if (races_.size() < decided.race_limit)
+    races_.push_back(
+        sim::make_race(decided.found, *decided.second, decided.known, blocks, seed));
+}
+
+void sim_machine::decide_open() {
+  std::erase_if(open_, [this](open_conflict& candidate) {
+    candidate.known.resolve();
+    if (candidate.known.knows(candidate.found.earlier->when))
+      return true;
+    if (candidate.known.awaits_more())
+      return false;
+    add_race(candidate);
+    return true;
+  });
+}
+
+const std::vector<race>& sim_machine::races() {
+  decide_open();
+  return races_;
+}
+
+std::uint64_t sim_machine::race_count() {
+  decide_open();
+  return race_count_;
 }
 
 void sim_machine::advance(nanoseconds span) {

@@ -13,6 +13,8 @@
 #include "sim/schedule.hpp"
 #include "sim/shadow.hpp"
 
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -72,8 +74,8 @@ struct device_state {
   device_traits traits;
   device_counters counters;
   fault_plan faults;
-  link h2d;
-  link d2h;
+  std::shared_ptr<link> h2d = std::make_shared<link>();
+  std::shared_ptr<link> d2h = std::make_shared<link>();
   std::unordered_map<std::uint32_t, stream_state> streams;
   std::unordered_map<std::uint32_t, event_version> events;
   std::unordered_map<std::uint32_t, host_state> hosts;
@@ -104,6 +106,10 @@ public:
   void enter_access(const sim::access_ref& access, const sim::vector_clock& known,
                     std::size_t race_limit);
 
+  /// Returns the races kept and how many there were, having decided what could be decided.
+  [[nodiscard]] const std::vector<race>& races();
+  [[nodiscard]] std::uint64_t race_count();
+
   void advance(nanoseconds span);
 
   std::mutex mutex;
@@ -112,13 +118,22 @@ public:
   sim::byte_runner bytes;
   sim::shadow_memory shadow;
   sim::block_table blocks;
-  std::vector<race> races;
-  std::uint64_t race_count = 0;
+  std::condition_variable somebody_arrived; ///< A collective is complete or given up.
   std::set<std::string, std::less<>> edges_seen;
   std::set<std::string, std::less<>> edges_forgotten;
   std::uint64_t next_sequence = 1;
 
 private:
+  /// A conflict that a collective under way may yet turn out to order.
+  struct open_conflict {
+    sim::conflict found;
+    sim::access_ref second;
+    sim::vector_clock known;
+    std::size_t race_limit;
+  };
+
+  void add_race(const open_conflict& decided);
+  void decide_open();
   void on_timed(const sim::operation& op);
   void drop_history();
 
@@ -127,6 +142,9 @@ private:
   std::deque<sim::epoch> free_components_;
   sim::component next_component_ = 0;
   std::vector<sim::conflict> conflicts_;
+  std::vector<open_conflict> open_;
+  std::vector<race> races_;
+  std::uint64_t race_count_ = 0;
   std::size_t cells_to_drop_at_ = 4096;
 };
 

@@ -60,7 +60,7 @@ struct operation {
   bool source_gone = false;
   bool ran = false;
 
-  link* over = nullptr;
+  std::shared_ptr<link> over;
   std::uint64_t key = 0; ///< Breaks ties of the virtual clock; the same in every run.
   nanoseconds earliest = nanoseconds::zero();
   nanoseconds duration = nanoseconds::zero();

@@ -3,6 +3,8 @@
 
 #include "sim/schedule.hpp"
 
+#include "sim/gather_group.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +24,16 @@ void for_each_predecessor(const operation& op, Visit visit) {
     visit(*op.previous);
   if (op.awaited)
     visit(*op.awaited);
+}
+
+template <class Visit>
+void for_each_partner(const operation& op, Visit visit) {
+  if (!op.group || op.group->given_up)
+    return;
+  for (const auto& member : op.group->members) {
+    if (member.op && !member.op->timed)
+      visit(*member.op);
+  }
 }
 
 nanoseconds ready_time(const operation& op) {
@@ -68,8 +80,10 @@ schedule::schedule(std::function<void(const operation&)> on_timed)
 
 schedule::~schedule() {
   // Newest first: an operation owns its predecessor, and a long chain must not recurse.
-  while (!untimed_.empty())
+  while (!untimed_.empty()) {
+    untimed_.back()->group.reset();
     untimed_.pop_back();
+  }
 }
 
 void schedule::add(const operation_ref& added) {
@@ -88,12 +102,26 @@ void schedule::evaluate(const vector_clock& known) {
     return;
   for (const auto& candidate : untimed_)
     candidate->selected = known.knows(candidate->enqueued);
-  // Predecessors were enqueued earlier, so that one pass from the end reaches them all.
-  for (auto it = untimed_.rbegin(); it != untimed_.rend(); ++it) {
-    if ((*it)->selected)
-      for_each_predecessor(**it, [](operation& before) { before.selected = !before.timed; });
-  }
+  select_predecessors();
   run_selected();
+}
+
+void schedule::select_predecessors() {
+  // Predecessors were enqueued earlier, so that one pass from the end reaches them all, but for
+  // those of the other ranks of a collective.
+  for (auto again = true; again;) {
+    again = false;
+    for (auto it = untimed_.rbegin(); it != untimed_.rend(); ++it) {
+      auto& op = **it;
+      if (!op.selected)
+        continue;
+      for_each_predecessor(op, [](operation& before) { before.selected = !before.timed; });
+      for_each_partner(op, [&](operation& partner) {
+        again = again || !partner.selected;
+        partner.selected = true;
+      });
+    }
+  }
 }
 
 void schedule::evaluate_all() {
@@ -106,9 +134,22 @@ void schedule::run_selected() {
   using arrival = std::tuple<nanoseconds, std::uint64_t, std::uint64_t, operation*>;
   auto arrivals = std::priority_queue<arrival, std::vector<arrival>, std::greater<>>{};
   auto arrive = [&](operation& op) {
-    arrivals.emplace(ready_time(op), op.key, op.when.count, &op);
+    if (!op.group || op.group->given_up) {
+      arrivals.emplace(ready_time(op), op.key, op.sequence, &op);
+      return;
+    }
+    auto& group = *op.group;
+    group.ready = std::max(group.ready, ready_time(op));
+    if (++group.ready_members < group.members.size())
+      return;
+    for (const auto& member : group.members)
+      arrivals.emplace(group.ready, member.op->key, member.op->sequence, member.op.get());
   };
 
+  for (const auto& candidate : untimed_) {
+    if (candidate->group)
+      candidate->group->ready_members = 0;
+  }
   for (const auto& candidate : untimed_) {
     if (candidate->selected && candidate->untimed_predecessors == 0)
       arrive(*candidate);
@@ -127,12 +168,16 @@ void schedule::run_selected() {
 }
 
 void schedule::set_times(operation& chosen, nanoseconds ready) {
-  chosen.span.start = chosen.over != nullptr ? chosen.over->reserve(ready, chosen.duration) : ready;
+  chosen.span.start = chosen.over ? chosen.over->reserve(ready, chosen.duration) : ready;
   chosen.span.end = chosen.span.start + chosen.duration;
+  if (chosen.group && chosen.group->given_up)
+    chosen.span.end = chosen.span.start;
   chosen.timed = true;
   chosen.previous.reset();
-  if (chosen.ran)
+  if (chosen.ran) {
     chosen.awaited.reset();
+    chosen.group.reset();
+  }
   if (chosen.role == operation_role::work)
     on_timed_(chosen);
 }

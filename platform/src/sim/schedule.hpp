@@ -44,7 +44,7 @@ public:
   void evaluate_all();
 
 private:
-  void select_predecessors(operation& chosen);
+  void select_predecessors();
   void run_selected();
   void set_times(operation& chosen, nanoseconds ready);
 

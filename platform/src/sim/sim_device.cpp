@@ -29,12 +29,12 @@ std::uint64_t sim_device::seed() const noexcept {
 
 std::vector<race> sim_device::races() const {
   auto guard = state_->lock();
-  return state_->machine->races;
+  return state_->machine->races();
 }
 
 std::uint64_t sim_device::race_count() const {
   auto guard = state_->lock();
-  return state_->machine->race_count;
+  return state_->machine->race_count();
 }
 
 std::vector<timeline_entry> sim_device::timeline() const {

@@ -54,7 +54,7 @@ void sim_device::copy(stream_id stream, const copy_operation& operation) {
   host.time += own.options.launch;
   auto op = state_->enqueue(host, on, sim::operation_role::work,
                             span_of(operation_kind::copy, operation.tag, bytes));
-  op->over = to_device ? &own.h2d : to_host ? &own.d2h : nullptr;
+  op->over = to_device ? own.h2d : to_host ? own.d2h : nullptr;
   op->duration = scaled(own.options.latency + transfer_time(bytes, bandwidth),
                         sim::lognormal(op->key, own.options.jitter));
   if (own.options.contents) {
@@ -143,6 +143,7 @@ void sim_device::wait(stream_id stream, event_id event, wait_edge edge) {
   auto op = state_->enqueue(host, on, sim::operation_role::wait,
                             span_of(operation_kind::mark, {}, 0));
   on.clock.join(version.clock);
+  on.clock.resolve();
   op->awaited = version.record;
   state_->submit(host, on, op);
 }
@@ -158,8 +159,9 @@ bool sim_device::ready(event_id event) {
 
   auto known = host.clock;
   known.join(version.clock);
+  known.resolve();
   state_->machine->times.evaluate(known);
-  if (version.record->span.end > host.time) {
+  if (!version.record->timed || version.record->span.end > host.time) {
     host.time += std::max(state_->own.options.launch, least_cost_of_asking);
     return false;
   }
@@ -173,7 +175,7 @@ void sim_device::synchronize(event_id event, wait_edge edge) {
   auto& version = state_->event(event, "synchronize");
   state_->own.faults.enter(device_call::synchronize);
   if (!state_->forgotten(edge) && version.record)
-    state_->wait_for(host, *version.record, version.clock);
+    state_->wait_for(guard, host, version.record, version.clock);
 }
 
 void sim_device::synchronize(stream_id stream, wait_edge edge) {
@@ -182,7 +184,7 @@ void sim_device::synchronize(stream_id stream, wait_edge edge) {
   auto& on = state_->stream(stream, "synchronize");
   state_->own.faults.enter(device_call::synchronize);
   if (!state_->forgotten(edge) && on.tail)
-    state_->wait_for(host, *on.tail, on.clock);
+    state_->wait_for(guard, host, on.tail, on.clock);
 }
 
 void sim_device::settle(stream_id stream) {
@@ -190,7 +192,8 @@ void sim_device::settle(stream_id stream) {
   (void)state_->caller("settle");
   auto& on = state_->stream(stream, "settle");
   state_->own.faults.require_alive("settle");
-  state_->machine->bytes.run_known(on.clock);
+  if (on.tail)
+    state_->settle(guard, on.tail, on.clock);
 }
 
 } // namespace ferry

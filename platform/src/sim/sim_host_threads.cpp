@@ -59,6 +59,7 @@ void sim_device::observe(const causal_stamp& stamp) {
     throw device_error(errc::invalid_argument, "observe",
                        "the stamp was taken on a device of another machine");
   host.clock.join(sent.clock);
+  host.clock.resolve();
   auto own_message = sent.sender == host.self;
   host.time = std::max(host.time, sent.time + (own_message ? nanoseconds::zero()
                                                            : state_->own.options.hop));

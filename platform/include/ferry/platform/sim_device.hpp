@@ -156,6 +156,8 @@ public:
   class state; ///< Private to the implementation.
 
 private:
+  friend class sim_communicator;
+
   std::shared_ptr<state> state_;
 };
 
