@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/actors/spawn.hpp>
+
+#include "support/actor_world.hpp"
+#include "support/catch.hpp"
+#include "support/fake_actors.hpp"
+
+#include <chrono>
+#include <set>
+#include <string>
+
+namespace ferry {
+namespace {
+
+using namespace std::chrono_literals;
+using test::actor_world;
+using strings = std::vector<std::string>;
+
+/// How a fake child behaves.
+struct habits {
+  std::set<std::string> fails_to_start;
+  std::set<std::string> never_releases; ///< Keeps the request without an answer.
+  std::set<std::string> late;           ///< Says that it is late.
+};
+
+class fake_child final : public child_actor::base {
+public:
+  fake_child(caf::actor_config& config, std::string name, test::message_log log,
+             std::shared_ptr<habits> how)
+      : child_actor::base(config), name_(std::move(name)), log_(std::move(log)),
+        how_(std::move(how)) {}
+
+  behavior_type make_behavior() override {
+    return {
+        [this](const start_child&) -> caf::result<void> {
+          log_->push_back("start " + name_);
+          if (how_->fails_to_start.contains(name_))
+            return to_error({errc::device_failure, name_ + " has no stream"});
+          return caf::unit;
+        },
+        [this](const drain_child& m) -> caf::result<void> {
+          log_->push_back("drain " + name_ + ": " + m.cause.detail);
+          return caf::unit;
+        },
+        [this](const release_child&) -> caf::result<void> { return release(); },
+    };
+  }
+
+  void on_exit() override { kept_ = {}; }
+
+private:
+  caf::result<void> release() {
+    log_->push_back("release " + name_);
+    if (how_->never_releases.contains(name_))
+      return kept_ = make_response_promise<void>();
+    if (how_->late.contains(name_))
+      return to_error({errc::deadline_exceeded, "waits for the model"});
+    quit();
+    return caf::unit;
+  }
+
+  std::string name_;
+  test::message_log log_;
+  std::shared_ptr<habits> how_;
+  caf::typed_response_promise<void> kept_;
+};
+
+/// A supervisor over three fakes a, b and c.
+struct family {
+  family() {
+    std::vector<start_step> steps;
+    for (const std::string name : {"a", "b", "c"})
+      steps.push_back({name, [this, name]() -> child_actor {
+                         return children[name] =
+                                    world.system().spawn<fake_child>(name, log, how);
+                       }});
+    subject = spawn_supervisor(world.system(), std::move(steps), 1s);
+  }
+  ~family() {
+    for (const auto& [name, child] : children)
+      kill(child);
+    kill(subject);
+    children.clear();
+  }
+
+  result<void> start() { return world.ask<void>(subject, start_children{}); }
+  result<stopped> stop() { return world.ask<stopped>(subject, stop_children{1s}); }
+  children_state state() { return *world.ask<children_state>(subject, query_children{}); }
+
+  actor_world world;
+  test::message_log log = test::make_message_log();
+  std::shared_ptr<habits> how = std::make_shared<habits>();
+  std::map<std::string, child_actor> children;
+  supervisor_actor subject;
+};
+
+TEST_CASE("children are started in the declared order", "[actors][supervisor]") {
+  family ours;
+
+  CHECK(ours.start());
+
+  CHECK(*ours.log == strings{"start a", "start b", "start c"});
+  CHECK(ours.state().running == strings{"a", "b", "c"});
+}
+
+TEST_CASE("a start that fails at any child stops those before it in reverse and may be repeated",
+          "[actors][supervisor]") {
+  const auto failing = GENERATE(std::string{"a"}, std::string{"b"}, std::string{"c"});
+  family ours;
+  ours.how->fails_to_start = {failing};
+
+  const auto started = ours.start();
+
+  REQUIRE_FALSE(started);
+  CHECK(started.error().code == errc::device_failure);
+  CHECK(started.error().detail == failing + " has no stream");
+  CHECK(ours.state().running.empty());
+  CHECK(ours.log->back() == "release a");
+  ours.how->fails_to_start.clear();
+  CHECK(ours.start());
+}
+
+TEST_CASE("a child that ignores its release after a failed start is killed",
+          "[actors][supervisor]") {
+  family ours;
+  ours.how->fails_to_start = {"b"};
+  ours.how->never_releases = {"a"};
+  test::question<void> started{ours.world.system(), ours.subject, start_children{}};
+  ours.world.dispatch_messages();
+
+  ours.world.advance_time(2s);
+  ours.world.dispatch_messages();
+
+  REQUIRE(started.answered());
+  CHECK(started.outcome().error().detail == "b has no stream");
+  CHECK(ours.state().running.empty());
+}
+
+TEST_CASE("a second start is refused while children run", "[actors][supervisor]") {
+  family ours;
+  REQUIRE(ours.start());
+
+  CHECK(ours.start().error().code == errc::already_enabled);
+}
+
+TEST_CASE("a stop drains all children from the last to the first, then releases them so",
+          "[actors][supervisor]") {
+  family ours;
+  REQUIRE(ours.start());
+  ours.log->clear();
+
+  const auto done = ours.stop();
+
+  REQUIRE(done);
+  CHECK(done->late.empty());
+  const auto why = std::string{": the runtime is stopping"};
+  CHECK(*ours.log == strings{"drain c" + why, "drain b" + why, "drain a" + why, "release c",
+                             "release b", "release a"});
+}
+
+TEST_CASE("a stop without children answers at once", "[actors][supervisor]") {
+  family ours;
+
+  CHECK(ours.stop()->late.empty());
+}
+
+TEST_CASE("a stop names the child that is late and why, and a second one goes on from there",
+          "[actors][supervisor]") {
+  family ours;
+  REQUIRE(ours.start());
+  ours.how->late = {"b"};
+
+  const auto done = ours.stop();
+
+  CHECK(done->late == strings{"b: waits for the model"});
+  CHECK(ours.state().running == strings{"a", "b"});
+  ours.how->late.clear();
+  CHECK(ours.stop()->late.empty());
+  CHECK(ours.state().running.empty());
+}
+
+TEST_CASE("a stop ends at its deadline when a child does not answer", "[actors][supervisor]") {
+  family ours;
+  REQUIRE(ours.start());
+  ours.how->never_releases = {"c"};
+  test::question<stopped> stopping{ours.world.system(), ours.subject, stop_children{1s}};
+  ours.world.dispatch_messages();
+  REQUIRE_FALSE(stopping.answered());
+
+  ours.world.advance_time(2s);
+  ours.world.dispatch_messages();
+
+  REQUIRE(stopping.answered());
+  CHECK(stopping.outcome()->late == strings{"c: no answer within the deadline"});
+}
+
+TEST_CASE("the first failure of a child drains all, and later ones change nothing",
+          "[actors][supervisor]") {
+  family ours;
+  REQUIRE(ours.start());
+  ours.log->clear();
+
+  post(ours.subject, child_failed{"b", 1, {errc::device_failure, "copy failed"}});
+  post(ours.subject, child_failed{"a", 1, {errc::internal, "consequence"}});
+  ours.world.dispatch_messages();
+
+  CHECK(*ours.log ==
+        strings{"drain c: copy failed", "drain b: copy failed", "drain a: copy failed"});
+  CHECK(ours.state().first_cause.detail == "copy failed");
+}
+
+TEST_CASE("a child that ends by itself is a failure, noticed without being asked",
+          "[actors][supervisor]") {
+  family ours;
+  REQUIRE(ours.start());
+
+  kill(ours.children["b"]);
+  ours.world.dispatch_messages();
+
+  CHECK(ours.state().failed);
+  CHECK_THAT(ours.state().first_cause.detail, Catch::StartsWith("b ended by itself"));
+}
+
+TEST_CASE("a late notice about an earlier generation does not touch the present one",
+          "[actors][supervisor][B109]") {
+  family ours;
+  REQUIRE(ours.start());
+  REQUIRE(ours.stop()->late.empty());
+  REQUIRE(ours.start());
+  REQUIRE(ours.state().generation == 2);
+
+  post(ours.subject, child_failed{"b", 1, {errc::internal, "b ended by itself"}});
+  ours.world.dispatch_messages();
+
+  CHECK_FALSE(ours.state().failed);
+  CHECK(ours.state().running == strings{"a", "b", "c"});
+}
+
+} // namespace
+} // namespace ferry
