@@ -156,6 +156,15 @@ TEST_CASE("a hook of the same name takes over once it is initialised", "[torch][
   CHECK(w.run() == " prenew body postnew");
 }
 
+TEST_CASE("a replacement of the forward gives way to one of its name", "[torch][hooks]") {
+  world w;
+  add<replacing>(*w.module, "a", w.trace, "old");
+
+  add<replacing>(*w.module, "a", w.trace, "new");
+
+  CHECK(w.run() == " prenew replaced postnew");
+}
+
 TEST_CASE("a hook that cannot be initialised leaves the one it would replace", "[torch][hooks]") {
   world w;
   w.add_tracing("1");

@@ -483,13 +483,18 @@ TEST_CASE("a module reached by two paths is one", "[torch][tree]") {
   CHECK(node_at(pipeline, "dit.alias")->type_name() == "torch::nn::LinearImpl");
 }
 
-TEST_CASE("an attribute is a module, something else, or missing", "[torch][tree]") {
+TEST_CASE("an attribute is a module, null, something else, or missing", "[torch][tree]") {
   streamed s;
+  s.block(0).register_module("absent", std::shared_ptr<Module>());
+  s.block(0).scale = at::Tensor();
   const auto block = node_at(s.pipeline, block_path(0));
 
   CHECK(block->attribute("inner") == attribute_kind::module);
   CHECK(block->attribute("bias") == attribute_kind::other);
-  CHECK(block->attribute("scale") == attribute_kind::other);
+  CHECK(block->attribute("order") == attribute_kind::other);
+  CHECK(block->attribute("absent") == attribute_kind::null);
+  CHECK(block->attribute("scale") == attribute_kind::missing);
+  CHECK(block->children().size() == 1);
   CHECK(block->attribute("nothing") == attribute_kind::missing);
   CHECK(s.pipeline.root()->attribute("transformer") == attribute_kind::module);
   CHECK(s.pipeline.root()->attribute("vae") == attribute_kind::missing);

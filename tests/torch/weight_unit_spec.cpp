@@ -108,6 +108,7 @@ const std::vector<awkward> every_kind = {
      [] {
        return counted({2, 2}).detach();
      }},
+    {"data of a variable", [] { return counted({2}).variable_data(); }},
     {"made for inference",
      [] {
        c10::InferenceMode inference;
@@ -471,6 +472,15 @@ TEST_CASE("element types translate both ways", "[torch][unit]") {
 
   CHECK(dtype_of(scalar_type_of(type)) == type);
   CHECK(c10::elementSize(scalar_type_of(type)) == element_size(type));
+}
+
+TEST_CASE("a tensor whose memory is not the host's is refused", "[torch][unit]") {
+  bench b({at::empty({4}, at::device(at::kMeta))});
+  const auto identity = b.unit->layout().tensors.at(0).identity;
+  const packed_layout claimed{
+      .storages = {{object_id{1}, 0, 16, 0}}, .tensors = {{identity, 0}}, .bytes = 256};
+
+  CHECK_THROWS_WITH(b.pipeline->make_unit(path, claimed), Catch::Contains("is on meta"));
 }
 
 TEST_CASE("a unit of a tensor that the pipeline lost is refused", "[torch][unit]") {

@@ -38,7 +38,7 @@ storage_unit::storage_unit(std::string path, packed_layout layout, std::vector<t
     : path_(std::move(path)), layout_(std::move(layout)), tensors_(std::move(tensors)),
       ranges_(layout_.storages.size()) {
   for (std::size_t i = 0; i != tensors_.size(); ++i) {
-    // Set on tensors that came out of `detach`, where it forbids what `set_data` may do anyway.
+    // A tensor that came out of `variable_data` refuses, though `set_data` may do the same to it.
     tensors_[i]->set_allow_tensor_metadata_change(true);
     if (layout_.tensors[i].storage == packed_tensor::no_storage)
       continue;
@@ -116,8 +116,6 @@ void storage_unit::bind(std::byte* base) noexcept {
     ranges_[i].slot.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().unsafe_reset_data_and_ctx(
         start);
   }
-  if (state_ == state::bound)
-    return;
   point_tensors([&](std::size_t storage) -> const c10::Storage& { return ranges_[storage].slot; });
   state_ = state::bound;
 }

@@ -177,7 +177,7 @@ std::unique_ptr<weight_unit> torch_pipeline::make_unit(std::string path, packed_
     if (each.storage != packed_tensor::no_storage && !plain)
       throw ferry_error({errc::unsupported, "a tensor of '" + path + "' is on " +
                                                 tensor->device().str() +
-                                                " : bring the weights to host memory first"});
+                                                ": bring the weights to host memory first"});
     tensors.push_back(std::move(tensor));
   }
   return std::make_unique<storage_unit>(std::move(path), std::move(layout), std::move(tensors));
