@@ -38,7 +38,7 @@ block_prefetcher::behavior_type block_prefetcher::make_behavior() {
       [this](const query_ring&) { return guarded([&] { return count(); }); },
       [this](const start_child& m) { return guarded([&] { start(m); }); },
       [this](const drain_child& m) { return guarded([&] { drain(m); }); },
-      [this](const release_child&) { return guarded([&] { release(); }); },
+      [this](const release_child&) { return guarded([&] { return release(); }); },
   };
 }
 
@@ -59,11 +59,12 @@ void block_prefetcher::drain(const drain_child& message) {
     refusal_ = message.cause;
 }
 
-void block_prefetcher::release() {
+answered block_prefetcher::release() {
   ring_ = nullptr;
   through_ = nullptr;
   me_.reset();
   quit();
+  return {};
 }
 
 answered block_prefetcher::open(const open_ring& message) {

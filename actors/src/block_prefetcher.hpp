@@ -30,7 +30,7 @@ public:
 private:
   void start(const start_child& message);
   void drain(const drain_child& message);
-  void release();
+  answered release();
 
   answered open(const open_ring& message);
   answered close(const close_ring& message);

@@ -25,7 +25,7 @@ copy_stream_worker::behavior_type copy_stream_worker::make_behavior() {
       [this](const close_copies& m) { return guarded([&] { return close(m); }); },
       [this](const start_child& m) { return guarded([&] { start(m); }); },
       [this](const drain_child& m) { return guarded([&] { drain(m); }); },
-      [this](const release_child&) { return guarded([&] { release(); }); },
+      [this](const release_child&) { return guarded([&] { return release(); }); },
   };
 }
 
@@ -44,10 +44,16 @@ void copy_stream_worker::drain(const drain_child& message) {
     refusal_ = message.cause;
 }
 
-void copy_stream_worker::release() {
-  through_ = nullptr;
+answered copy_stream_worker::release() {
+  answered last;
+  if (lane_) {
+    const host_thread::scope scope{lane_->me};
+    through_ = nullptr;
+    last.stamp = owner_->stamp();
+  }
   lane_.reset();
   quit();
+  return last;
 }
 
 answered copy_stream_worker::open(const open_copies& message) {

@@ -35,7 +35,7 @@ private:
 
   void start(const start_child& message);
   void drain(const drain_child& message);
-  void release();
+  answered release();
 
   answered open(const open_copies& message);
   void fetch(const fetch_block& message);

@@ -35,7 +35,7 @@ offloader::behavior_type offloader::make_behavior() {
       },
       [this](const start_child&) { return guarded([&] { start(); }); },
       [this](const drain_child& m) { return guarded([&] { drain(m); }); },
-      [this](const release_child& m) { return guarded_later<void>([&] { return release(m); }); },
+      [this](const release_child& m) { return guarded_later<answered>([&] { return release(m); }); },
   };
 }
 
@@ -62,12 +62,12 @@ void offloader::drain(const drain_child& message) {
     placement_->through()->board().fail(message.cause);
 }
 
-caf::result<void> offloader::release(const release_child& message) {
+caf::result<answered> offloader::release(const release_child& message) {
   if (releasing_.pending())
     throw ferry_error{{errc::busy, "the offloader is being released already"}};
   release_until_ = std::chrono::steady_clock::now() + message.deadline;
   release_attempts_ = 3;
-  releasing_ = make_response_promise<void>();
+  releasing_ = make_response_promise<answered>();
   if (phase_ == phase::idle || phase_ == phase::enabled || phase_ == phase::incomplete)
     continue_release();
   return releasing_;
@@ -78,8 +78,8 @@ void offloader::continue_release() {
   if (!releasing_.pending())
     return;
   if (phase_ == phase::idle) {
+    releasing_.deliver(answered{me_ ? observed({}) : causal_stamp{}});
     me_.reset();
-    fulfil(releasing_);
     releasing_ = {};
     quit();
     return;
@@ -121,7 +121,20 @@ caf::result<answered> offloader::end(const end_request& message) {
   check_enabled();
   if (!in_request_)
     throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
-  return change(end_request{observed(message.stamp)}, false);
+  phase_ = phase::changing;
+  auto promise = make_response_promise<answered>();
+  // The copy worker answers behind the fetches of the request: a failed one shows here at the latest.
+  ask(prefetcher_, end_request{observed(message.stamp)}, [this, promise](result<answered> ended) {
+    if (!ended) {
+      const auto goes_on = ended.error().code == errc::busy;
+      finish_change(promise, std::move(ended), goes_on);
+      return;
+    }
+    ask(copies_, drain_copies{std::move(ended->stamp)}, [this, promise](result<answered> outcome) {
+      finish_change(promise, std::move(outcome), false);
+    });
+  });
+  return promise;
 }
 
 caf::result<answered> offloader::announce(const announce_blocks& message) {
@@ -134,13 +147,20 @@ caf::result<answered> offloader::change(Message message, bool in_request_after) 
   phase_ = phase::changing;
   auto promise = make_response_promise<answered>();
   ask(prefetcher_, std::move(message), [this, promise, in_request_after](result<answered> outcome) {
-    phase_ = phase::enabled;
-    if (outcome)
-      in_request_ = in_request_after;
-    deliver(promise, std::move(outcome));
-    continue_release();
+    const auto in_request = outcome ? in_request_after : in_request_;
+    finish_change(promise, std::move(outcome), in_request);
   });
   return promise;
+}
+
+void offloader::finish_change(const caf::typed_response_promise<answered>& promise,
+                              result<answered> outcome, bool in_request) {
+  phase_ = phase::enabled;
+  in_request_ = in_request;
+  if (const auto& board = placement_->through()->board(); outcome && board.failed())
+    outcome = tl::unexpected(board.first_failure());
+  deliver(promise, std::move(outcome));
+  continue_release();
 }
 
 caf::result<offload_state> offloader::query() {

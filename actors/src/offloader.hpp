@@ -47,7 +47,7 @@ private:
   // As a child.
   void start();
   void drain(const drain_child& message);
-  caf::result<void> release(const release_child& message);
+  caf::result<answered> release(const release_child& message);
   void continue_release();
   void deliver_release(const failure& reason);
 
@@ -74,6 +74,8 @@ private:
   caf::result<answered> announce(const announce_blocks& message);
   template <class Message>
   caf::result<answered> change(Message message, bool in_request_after);
+  void finish_change(const caf::typed_response_promise<answered>& promise,
+                     result<answered> outcome, bool in_request);
   void check_enabled() const;
 
   caf::result<offload_state> query();
@@ -108,7 +110,7 @@ private:
   std::shared_ptr<block_port> port_;
   std::uint64_t allocations_before_ = 0;
   caf::typed_response_promise<enabled> enabling_;
-  caf::typed_response_promise<void> releasing_;
+  caf::typed_response_promise<answered> releasing_;
   std::chrono::steady_clock::time_point release_until_;
   int release_attempts_ = 0; ///< A disable that fails may succeed the next time.
 };

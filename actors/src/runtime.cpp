@@ -157,6 +157,8 @@ result<void> runtime::stop(std::chrono::milliseconds deadline) {
                            deadline + std::chrono::seconds{1}, stop_children{deadline});
   if (!done)
     return tl::unexpected(failure{done.error().code, "supervisor: " + done.error().detail});
+  for (const auto& each : done->stamps)
+    impl_->target->observe(each);
   if (!done->late.empty())
     return tl::unexpected(failure{errc::deadline_exceeded, "late to stop: " + done->late.front()});
   at->reset();

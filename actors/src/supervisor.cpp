@@ -96,11 +96,11 @@ caf::result<stopped> supervisor::stop(const stop_children& message) {
   const failure refusal{errc::transfer_aborted, "the runtime is stopping"};
   terminator_.drain(children_, {refusal, false}, message.deadline / 4, [this, promise, until] {
     terminator_.release(children_, until,
-                        [this, promise](terminator::children left, terminator::late late) {
+                        [this, promise](terminator::children left, stopped report) {
                           phase_ = left.empty() ? phase::stopped : phase::running;
                           children_ = std::move(left);
                           auto answer = promise;
-                          answer.deliver(stopped{std::move(late)});
+                          answer.deliver(std::move(report));
                         });
   });
   return promise;

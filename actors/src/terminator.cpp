@@ -25,31 +25,38 @@ void terminator::drain(children whom, drain_child message, std::chrono::nanoseco
 }
 
 void terminator::release(children whom, std::chrono::steady_clock::time_point until,
-                         std::function<void(children, late)> then) {
+                         std::function<void(children, stopped)> then) {
+  release_next(std::move(whom), until, {}, std::move(then));
+}
+
+void terminator::release_next(children whom, std::chrono::steady_clock::time_point until,
+                              stopped so_far, std::function<void(children, stopped)> then) {
   if (whom.empty()) {
-    then({}, {});
+    then({}, std::move(so_far));
     return;
   }
   const auto child = whom.back();
+  auto rest = whom;
+  rest.pop_back();
   const auto left = std::max(until - std::chrono::steady_clock::now(),
                              std::chrono::steady_clock::duration::zero());
   // The child shall have the time to say whom it waits for.
   inquire(self_, child.handle, left, release_child{left * 9 / 10})
       .then(
-          [=, this] {
-            auto rest = whom;
-            rest.pop_back();
-            release(std::move(rest), until, then);
+          [=, this](const answered& done) {
+            auto report = so_far;
+            report.stamps.push_back(done.stamp);
+            release_next(rest, until, std::move(report), then);
           },
           [=, this](const caf::error& reason) {
             const auto why = to_failure(reason);
+            auto report = so_far;
             if (why.code == errc::transfer_aborted) {
-              auto rest = whom;
-              rest.pop_back();
-              release(std::move(rest), until, then);
+              release_next(rest, until, std::move(report), then);
               return;
             }
-            then(whom, {child.name + ": " + why.detail});
+            report.late.push_back(child.name + ": " + why.detail);
+            then(whom, std::move(report));
           });
 }
 

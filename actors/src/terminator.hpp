@@ -25,7 +25,6 @@ struct live_child {
 class terminator {
 public:
   using children = std::vector<live_child>;
-  using late = std::vector<std::string>;
 
   explicit terminator(supervisor_actor::base* self) : self_(self) {}
 
@@ -35,14 +34,17 @@ public:
 
   /// Releases one child after the other, from the last to the first, and stops at the first that is
   /// late: those before it may still be needed by it. Calls `then` with the children that are left
-  /// and the reasons.
+  /// and what there is to report.
   void release(children whom, std::chrono::steady_clock::time_point until,
-               std::function<void(children, late)> then);
+               std::function<void(children, stopped)> then);
 
   /// Ends all of them at once, asking nobody.
   static void kill_all(const children& whom);
 
 private:
+  void release_next(children whom, std::chrono::steady_clock::time_point until, stopped so_far,
+                    std::function<void(children, stopped)> then);
+
   supervisor_actor::base* self_;
 };
 

@@ -73,7 +73,7 @@ using block_prefetcher_actor = actor_interface<
     caf::result<ring_counts>(query_ring),
     // As every child.
     caf::result<void>(start_child), caf::result<void>(drain_child),
-    caf::result<void>(release_child)>;
+    caf::result<answered>(release_child)>;
 
 } // namespace ferry
 

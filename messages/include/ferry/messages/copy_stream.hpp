@@ -66,7 +66,7 @@ using copy_stream_actor = actor_interface<
     caf::result<answered>(close_copies),
     // As every child.
     caf::result<void>(start_child), caf::result<void>(drain_child),
-    caf::result<void>(release_child)>;
+    caf::result<answered>(release_child)>;
 
 } // namespace ferry
 

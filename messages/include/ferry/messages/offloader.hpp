@@ -61,8 +61,9 @@ using offloader_actor = actor_interface<
     // Answers when the first blocks of the request are on their way. Fails with `not_enabled`, with
     // `busy` during a request, or with the first cause after a failure of the runtime.
     caf::result<answered>(begin_request),
-    // Answers when every slot is free. Fails with `not_enabled`, outside a request, or as above; the
-    // request is over in every case but a block in use (`busy`).
+    // Answers when every slot is free and every copy of the request is enqueued. Fails with
+    // `not_enabled`, outside a request, or as above, also if the last copies failed; the request is
+    // over in every case but a block in use (`busy`).
     caf::result<answered>(end_request),
     // Answers when the prefetcher knows. Fails as `begin_request`, and with `not_found`.
     caf::result<answered>(announce_blocks),
@@ -70,7 +71,7 @@ using offloader_actor = actor_interface<
     caf::result<offload_state>(query_offload),
     // As every child. `release_child` disables first, and waits for blocks in use.
     caf::result<void>(start_child), caf::result<void>(drain_child),
-    caf::result<void>(release_child)>;
+    caf::result<answered>(release_child)>;
 
 } // namespace ferry
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/messages/caf.hpp>
+#include <ferry/messages/values.hpp>
 #include <ferry/platform/error.hpp>
 
 #include <chrono>
@@ -38,7 +39,7 @@ using child_actor = actor_interface<
     // Answers when everything is given back, then the child quits. A child that was never started
     // has nothing to give back. Fails with `deadline_exceeded`, naming whom it waits for, keeps
     // what it has, and may be asked again.
-    caf::result<void>(release_child)>;
+    caf::result<answered>(release_child)>;
 
 /// Starts every child, in the declared order.
 struct start_children {};
@@ -49,7 +50,8 @@ struct stop_children {
 };
 
 struct stopped {
-  std::vector<std::string> late; ///< One sentence for each child that was not done in time.
+  std::vector<std::string> late;    ///< One sentence for each child that was not done in time.
+  std::vector<causal_stamp> stamps; ///< What those that were done knew at their end.
 };
 
 /// A child met a failure that it cannot repair.
