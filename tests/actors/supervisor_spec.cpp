@@ -44,27 +44,27 @@ public:
           log_->push_back("drain " + name_ + ": " + m.cause.detail);
           return caf::unit;
         },
-        [this](const release_child&) -> caf::result<void> { return release(); },
+        [this](const release_child&) -> caf::result<answered> { return release(); },
     };
   }
 
   void on_exit() override { kept_ = {}; }
 
 private:
-  caf::result<void> release() {
+  caf::result<answered> release() {
     log_->push_back("release " + name_);
     if (how_->never_releases.contains(name_))
-      return kept_ = make_response_promise<void>();
+      return kept_ = make_response_promise<answered>();
     if (how_->late.contains(name_))
       return to_error({errc::deadline_exceeded, "waits for the model"});
     quit();
-    return caf::unit;
+    return answered{};
   }
 
   std::string name_;
   test::message_log log_;
   std::shared_ptr<habits> how_;
-  caf::typed_response_promise<void> kept_;
+  caf::typed_response_promise<answered> kept_;
 };
 
 /// A supervisor over three fakes a, b and c.

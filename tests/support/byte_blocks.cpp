@@ -27,7 +27,7 @@ host_master kept(const packed_layout& layout, const std::vector<std::byte>& from
 
 } // namespace
 
-byte_blocks::byte_blocks(std::initializer_list<std::size_t> ring_sizes, std::size_t residents) {
+byte_blocks::byte_blocks(std::vector<std::size_t> ring_sizes, std::size_t residents) {
   auto made = std::make_shared<bare_weights>();
   for (const auto count : ring_sizes) {
     auto& ring = made->plan.rings.emplace_back();
@@ -69,9 +69,18 @@ std::shared_ptr<const bare_weights> byte_blocks::pinned(device& owner) const {
 
 bool byte_blocks::run(block_gate& gate, std::size_t block) const {
   const auto id = block_id{static_cast<std::uint32_t>(block)};
-  const auto seen = gate.acquire(id);
+  const const_bytes seen = gate.acquire(id);
   const auto right = std::ranges::equal(seen, *bytes_[block]);
   gate.release(id);
+  return right;
+}
+
+bool byte_blocks::residents_are_right(const std::byte* home) const {
+  auto right = true;
+  for (const auto& each : resident_bytes_) {
+    right = std::ranges::equal(const_bytes{home, each->size()}, *each) && right;
+    home += align_up(each->size());
+  }
   return right;
 }
 

@@ -7,7 +7,6 @@
 #include <ferry/offload/block_gate.hpp>
 
 #include <cstddef>
-#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -18,7 +17,7 @@ namespace ferry::test {
 class byte_blocks {
 public:
   /// Makes one ring for each entry of `ring_sizes`, and `residents` resident units.
-  explicit byte_blocks(std::initializer_list<std::size_t> ring_sizes, std::size_t residents = 0);
+  byte_blocks(std::vector<std::size_t> ring_sizes, std::size_t residents);
 
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
   /// Returns the weights, their sources where they are.
@@ -34,6 +33,9 @@ public:
 
   /// Runs all blocks in order, `passes` times. Returns whether every block saw its bytes each time.
   [[nodiscard]] bool run_all(block_gate& gate, std::size_t passes) const;
+
+  /// Returns whether residents that lie one behind the other at `home` are what they shall be.
+  [[nodiscard]] bool residents_are_right(const std::byte* home) const;
 
 private:
   using contents = std::vector<std::byte>;
