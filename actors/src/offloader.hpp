@@ -51,7 +51,7 @@ private:
   void continue_release();
   void deliver_release(const failure& reason);
 
-  // Enable: plan, prepare, load residents, bind, open the ring.
+  // Enable: plan, prepare, load residents, bind them, open the ring.
   caf::result<enabled> enable(const enable_pipeline& message);
   caf::result<enabled> enable(const enable_weights& message);
   caf::result<enabled> place(std::unique_ptr<placement> what, const causal_stamp& stamp);

@@ -59,7 +59,7 @@ caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const cau
   enabling_ = make_response_promise<enabled>();
   auto prepared = attempt([&] {
     const host_thread::scope scope{*me_, stamp};
-    placement_->prepare();
+    placement_->prepare(port_);
     return owner_->stamp();
   });
   if (!prepared)
@@ -82,7 +82,7 @@ void offloader::bind(const causal_stamp& residents_loaded) {
     through.compute().wait(through.residents_ready(), compute_waits_resident_load);
     if (owner_->traits().computes_on_host)
       through.compute().settle();
-    placement_->bind(port_);
+    placement_->bind();
     return owner_->stamp();
   });
   if (!bound) {

@@ -118,7 +118,7 @@ std::uint64_t placement::pinned_bytes() const noexcept {
   return bytes;
 }
 
-void placement::prepare() {
+void placement::prepare(const std::shared_ptr<block_gate>& gate) {
   carve_memory();
   if (bare_) {
     for (std::size_t i = 0; i != bare_->blocks.size(); ++i)
@@ -127,6 +127,8 @@ void placement::prepare() {
       through_->add_resident(resident_regions_[i], bare_->residents[i]->segments());
     return;
   }
+  make_units();
+  hook_blocks(gate);
   place_blocks();
   place_residents();
 }
@@ -158,48 +160,58 @@ void placement::master_of(placed_unit& placed, bool pin) {
   placed.master = host_master::kept(unit.layout(), originals, kinds);
 }
 
-// Unit by unit, so that the host never holds more than one block twice.
-void placement::place_blocks() {
-  const auto pin = plan_.pin_memory && owner_->traits().wants_pinned_sources;
+void placement::make_units() {
   blocks_.reserve(plan_.transfers.blocks.size());
   for (const auto& each : plan_.transfers.blocks) {
     auto& placed = blocks_.emplace_back();
     placed.path = each.path;
     placed.unit = subject_->make_unit(each.path, each.layout);
-    master_of(placed, pin);
-    placed.displaced = true;
-    placed.unit->park();
-    if (pin)
-      placed.unit->drop_originals();
-    through_->add_sources(each.id, placed.master->segments());
   }
-}
-
-// Residents are loaded once: their originals are good enough as sources.
-void placement::place_residents() {
   residents_.reserve(plan_.transfers.residents.size());
-  for (std::size_t i = 0; i != plan_.transfers.residents.size(); ++i) {
-    const auto& each = plan_.transfers.residents[i];
+  for (const auto& each : plan_.transfers.residents) {
     auto& placed = residents_.emplace_back();
     placed.path = each.path;
     placed.unit = subject_->make_unit(each.path, each.layout);
-    placed.home = resident_regions_[i].data();
-    master_of(placed, false);
-    through_->add_resident(resident_regions_[i], placed.master->segments());
   }
 }
 
-void placement::bind(const std::shared_ptr<block_gate>& gate) {
-  for (auto& each : residents_) {
-    each.displaced = true;
-    each.unit->park();
-    each.unit->bind(each.home);
-  }
+void placement::hook_blocks(const std::shared_ptr<block_gate>& gate) {
   for (std::size_t i = 0; i != blocks_.size(); ++i) {
     const auto& block = plan_.transfers.blocks[i];
     subject_->install_block_hook(block.node, block.id, *blocks_[i].unit, gate);
     // A hook that could not be installed may be somebody else's: only ours is remembered.
     blocks_[i].hooked = block.node;
+  }
+}
+
+// Unit by unit, so that the host never holds more than one block twice.
+void placement::place_blocks() {
+  const auto pin = plan_.pin_memory && owner_->traits().wants_pinned_sources;
+  for (std::size_t i = 0; i != blocks_.size(); ++i) {
+    auto& placed = blocks_[i];
+    master_of(placed, pin);
+    placed.displaced = true;
+    placed.unit->park();
+    if (pin)
+      placed.unit->drop_originals();
+    through_->add_sources(plan_.transfers.blocks[i].id, placed.master->segments());
+  }
+}
+
+// Residents are loaded once: their originals are good enough as sources.
+void placement::place_residents() {
+  for (std::size_t i = 0; i != residents_.size(); ++i) {
+    master_of(residents_[i], false);
+    through_->add_resident(resident_regions_[i], residents_[i].master->segments());
+  }
+}
+
+void placement::bind() {
+  for (std::size_t i = 0; i != residents_.size(); ++i) {
+    auto& placed = residents_[i];
+    placed.displaced = true;
+    placed.unit->park();
+    placed.unit->bind(resident_regions_[i].data());
   }
   for (const auto& each : plan_.on_demand)
     each->offload_to_cpu();

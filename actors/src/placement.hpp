@@ -60,13 +60,13 @@ public:
   [[nodiscard]] std::uint64_t pinned_bytes() const noexcept;
   [[nodiscard]] std::size_t device_bytes() const noexcept { return arena_ ? arena_->size() : 0; }
 
-  /// Makes arena, events, units and masters, and parks the blocks. The residents may be loaded
-  /// afterwards.
-  void prepare();
+  /// Makes arena, events and units, makes the blocks go through `gate`, makes the masters and parks
+  /// the blocks. The residents may be loaded afterwards. A block that has a hook belongs to somebody
+  /// else: then nothing of the pipeline has been touched.
+  void prepare(const std::shared_ptr<block_gate>& gate);
 
-  /// Binds the residents, which have been loaded, makes the blocks go through `gate`, and sends
-  /// components that stage themselves off.
-  void bind(const std::shared_ptr<block_gate>& gate);
+  /// Binds the residents, which have been loaded, and sends components that stage themselves off.
+  void bind();
 
   /// Takes the hooks off, makes the tensors ordinary and gives the memory back. Fails with
   /// `incomplete` if a hook stays or a unit could not be restored: then keeps it, its master and
@@ -80,10 +80,11 @@ private:
     std::string path;
     bool displaced = false; ///< Not ordinary, or on the way there.
     object_id hooked{};     ///< The module with our hook, 0 if none.
-    std::byte* home = nullptr; ///< Of a resident.
   };
 
   void carve_memory();
+  void make_units();
+  void hook_blocks(const std::shared_ptr<block_gate>& gate);
   void place_blocks();
   void place_residents();
   void master_of(placed_unit& placed, bool pin);

@@ -49,9 +49,10 @@ class fake_unit final : public weight_unit {
 public:
   fake_unit(std::string path, packed_layout layout,
             std::vector<std::shared_ptr<fake_storage>> parts,
-            std::shared_ptr<std::vector<std::string>> log)
+            std::shared_ptr<std::vector<std::string>> log,
+            std::shared_ptr<std::optional<std::size_t>> failing_restore)
       : path_(std::move(path)), layout_(std::move(layout)), parts_(std::move(parts)),
-        log_(std::move(log)) {}
+        log_(std::move(log)), failing_restore_(std::move(failing_restore)) {}
 
   const packed_layout& layout() const override { return layout_; }
 
@@ -87,6 +88,10 @@ public:
   }
 
   void restore(const_bytes master) override {
+    if (failing_restore_->has_value() && (**failing_restore_)-- == 0) {
+      failing_restore_->reset();
+      throw ferry_error{{.code = errc::out_of_host_memory, .detail = "restore was told to fail"}};
+    }
     log_->push_back("restore " + path_);
     for (std::size_t i = 0; i != parts_.size(); ++i) {
       const auto& place = layout_.storages[i];
@@ -104,6 +109,7 @@ private:
   packed_layout layout_;
   std::vector<std::shared_ptr<fake_storage>> parts_;
   std::shared_ptr<std::vector<std::string>> log_;
+  std::shared_ptr<std::optional<std::size_t>> failing_restore_;
   bool dropped_ = false;
 };
 
@@ -284,7 +290,8 @@ fake_node blocks(std::size_t count, std::int64_t elements, unsigned char first_f
 
 fake_pipeline::fake_pipeline(fake_node root, std::string type_name)
     : root_(std::move(root)), type_name_(std::move(type_name)),
-      log_(std::make_shared<std::vector<std::string>>()) {}
+      log_(std::make_shared<std::vector<std::string>>()),
+      failing_restore_(std::make_shared<std::optional<std::size_t>>()) {}
 
 std::optional<component_roles> fake_pipeline::declared_components() const {
   return roles_;
@@ -308,7 +315,8 @@ std::unique_ptr<weight_unit> fake_pipeline::make_unit(std::string path, packed_l
   for (const auto& place : layout.storages) {
     parts.push_back(known.at(place.storage));
   }
-  return std::make_unique<fake_unit>(std::move(path), std::move(layout), std::move(parts), log_);
+  return std::make_unique<fake_unit>(std::move(path), std::move(layout), std::move(parts), log_,
+                                     failing_restore_);
 }
 
 void fake_pipeline::install_block_hook(object_id block, block_id id, weight_unit& unit,
@@ -353,6 +361,11 @@ fake_pipeline& fake_pipeline::custom_model_offload() {
 
 fake_pipeline& fake_pipeline::fail_after(std::size_t n) {
   failing_ = n;
+  return *this;
+}
+
+fake_pipeline& fake_pipeline::fail_restore(std::size_t n) {
+  *failing_restore_ = n;
   return *this;
 }
 

@@ -161,6 +161,8 @@ public:
   fake_pipeline& custom_model_offload();
   /// Makes the `n`th call of `make_unit` or `install_block_hook` from now on (0: the next) throw.
   fake_pipeline& fail_after(std::size_t n);
+  /// Makes the `n`th call of `weight_unit::restore` from now on (0: the next) throw.
+  fake_pipeline& fail_restore(std::size_t n);
 
   /// Calls the block at `path` as a model would: through its hook if it has one. `body` sees the
   /// block while its weights are usable.
@@ -183,6 +185,7 @@ private:
   std::optional<std::size_t> failing_;
   std::map<object_id, hook> hooks_;
   std::shared_ptr<std::vector<std::string>> log_;
+  std::shared_ptr<std::optional<std::size_t>> failing_restore_;
   mutable std::size_t plan_reads_ = 0;
 };
 
