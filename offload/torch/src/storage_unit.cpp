@@ -38,8 +38,6 @@ storage_unit::storage_unit(std::string path, packed_layout layout, std::vector<t
     : path_(std::move(path)), layout_(std::move(layout)), tensors_(std::move(tensors)),
       ranges_(layout_.storages.size()) {
   for (std::size_t i = 0; i != tensors_.size(); ++i) {
-    // A tensor that came out of `variable_data` refuses, though `set_data` may do the same to it.
-    tensors_[i]->set_allow_tensor_metadata_change(true);
     if (layout_.tensors[i].storage == packed_tensor::no_storage)
       continue;
     auto& in = ranges_[layout_.tensors[i].storage];
