@@ -30,8 +30,8 @@ constexpr std::size_t shard_size = 256;
 struct rank_parts {
   rank_parts(std::shared_ptr<sim_machine> machine, int number, const sim_options& options)
       : gpu(std::move(machine), "sim:" + std::to_string(number), options),
-        driver(gpu, "rank " + std::to_string(number)), staging(gpu, memory_kind::pinned, shard_size),
-        shard(gpu, memory_kind::device, shard_size),
+        driver(gpu, "rank " + std::to_string(number)),
+        staging(gpu, memory_kind::pinned, shard_size), shard(gpu, memory_kind::device, shard_size),
         output(gpu, memory_kind::device, 2 * shard_size), copies(gpu, "copy"), comm(gpu, "comm"),
         copied(gpu) {}
 
@@ -40,8 +40,8 @@ struct rank_parts {
     host_thread::scope acting{driver};
     gpu.host_write(staging.bytes(), {"stage"});
     std::ranges::fill(staging.bytes(), std::byte(value));
-    copies.copy({shard.bytes(), staging.bytes(), memory_kind::device, memory_kind::pinned,
-                 {"shard"}});
+    copies.copy(
+        {shard.bytes(), staging.bytes(), memory_kind::device, memory_kind::pinned, {"shard"}});
     copies.record(copied);
     comm.wait(copied, {"gather waits for the shard"});
   }
@@ -148,8 +148,10 @@ TEST_CASE("a collective over the link queues behind the copies there", "[sim][co
   {
     host_thread::scope acting{ranks.first.driver};
     ranks.first.copies.copy({ranks.first.shard.bytes().first(100),
-                             ranks.first.staging.bytes().first(100), memory_kind::device,
-                             memory_kind::pinned, {}});
+                             ranks.first.staging.bytes().first(100),
+                             memory_kind::device,
+                             memory_kind::pinned,
+                             {}});
     ranks.first.copies.record(ranks.first.copied);
   }
   {
@@ -177,8 +179,8 @@ TEST_CASE("what one rank did before a collective is known to the other after it"
   ranks.first.gather(*ranks.ends[0], 5);
   {
     host_thread::scope acting{ranks.first.driver};
-    ranks.first.comm.copy({ranks.first.shard.bytes(), shared, memory_kind::device,
-                           memory_kind::pageable, {"use"}});
+    ranks.first.comm.copy(
+        {ranks.first.shard.bytes(), shared, memory_kind::device, memory_kind::pageable, {"use"}});
   }
 
   if (second_arrives)
@@ -274,8 +276,8 @@ std::vector<std::string> times_of_ranks_on_threads(unsigned dawdling_rank) {
     own.finish();
   };
   {
-    auto other = std::thread(play, std::ref(ranks.second), std::ref(*ranks.ends[1]),
-                             dawdling_rank == 1);
+    auto other =
+        std::thread(play, std::ref(ranks.second), std::ref(*ranks.ends[1]), dawdling_rank == 1);
     play(ranks.first, *ranks.ends[0], dawdling_rank == 0);
     other.join();
   }
@@ -287,8 +289,7 @@ std::vector<std::string> times_of_ranks_on_threads(unsigned dawdling_rank) {
   return lines;
 }
 
-TEST_CASE("ranks on real threads meet at the same times however late one is",
-          "[sim][collective]") {
+TEST_CASE("ranks on real threads meet at the same times however late one is", "[sim][collective]") {
   CHECK(times_of_ranks_on_threads(0) == times_of_ranks_on_threads(1));
 }
 

@@ -58,9 +58,9 @@ TEST_CASE("an operation starts when its stream, its waits and its caller have co
   s.compute.compute({{}, {}, 10us, {"use"}});
   s.compute.compute({{}, {}, 10us, {"use"}});
 
-  CHECK(in_words(s.gpu.timeline()) ==
-        std::vector<std::string>{"copy 1 fetch 3000 3000 4512", "compute 1 use 6000 6000 16000",
-                                 "compute 2 use 9000 16000 26000"});
+  CHECK(in_words(s.gpu.timeline()) == std::vector<std::string>{"copy 1 fetch 3000 3000 4512",
+                                                               "compute 1 use 6000 6000 16000",
+                                                               "compute 2 use 9000 16000 26000"});
   s.finish();
 }
 
@@ -135,15 +135,21 @@ TEST_CASE("copies of one direction queue on their link in the order of their arr
   stream second{gpu, "second"};
   stream back{gpu, "back"};
   auto copy = [&](stream& on, std::size_t at, std::size_t bytes) {
-    on.copy({slots.bytes().subspan(at, bytes), source.bytes().subspan(at, bytes),
-             memory_kind::device, memory_kind::pinned, {"in"}});
+    on.copy({slots.bytes().subspan(at, bytes),
+             source.bytes().subspan(at, bytes),
+             memory_kind::device,
+             memory_kind::pinned,
+             {"in"}});
   };
 
   first.compute({{}, {}, 100ns, {"delay"}});
   copy(first, 0, 1000);
   copy(second, 1000, 500);
-  back.copy({source.bytes().subspan(2000, 400), slots.bytes().subspan(2000, 400),
-             memory_kind::pinned, memory_kind::device, {"out"}});
+  back.copy({source.bytes().subspan(2000, 400),
+             slots.bytes().subspan(2000, 400),
+             memory_kind::pinned,
+             memory_kind::device,
+             {"out"}});
 
   CHECK(in_words(gpu.timeline()) ==
         std::vector<std::string>{"back 1 out 0 0 400", "first 1 delay 0 0 100",
@@ -236,7 +242,10 @@ std::vector<std::int64_t> ends_by_device(const shape& of) {
     auto i = k % of.slots;
     auto slot = device_memory.bytes().subspan(i * largest, std::size_t(of.transfer[k]));
     copies.wait(*last_use[i], {"reuse"});
-    copies.copy({slot, source.bytes().first(slot.size()), memory_kind::device, memory_kind::pinned,
+    copies.copy({slot,
+                 source.bytes().first(slot.size()),
+                 memory_kind::device,
+                 memory_kind::pinned,
                  {"fetch"}});
     copies.record(*ready[i]);
     compute.wait(*ready[i], {"ready"});
@@ -272,6 +281,39 @@ TEST_CASE("the schedule of a ring equals the recurrence to the nanosecond", "[si
   CHECK(ends_by_device(tried) == ends_by_recurrence(tried));
 }
 
+/// Returns when the host thread that feeds `left` sees its copy end. Another thread, of which it
+/// knows nothing, has fed the same link: before it asks, or not yet.
+nanoseconds end_of_left(bool other_was_faster) {
+  sim_device gpu{plain_clock()};
+  memory_block slots{gpu, memory_kind::device, 2000};
+  memory_block source{gpu, memory_kind::pinned, 2000};
+  stream left{gpu, "left"};
+  stream right{gpu, "right"};
+  host_thread other{gpu, "other"};
+  auto copy = [&](stream& on, std::size_t at) {
+    on.copy({slots.bytes().subspan(at, 1000),
+             source.bytes().subspan(at, 1000),
+             memory_kind::device,
+             memory_kind::pinned,
+             {"fetch"}});
+  };
+  gpu.spend(1ns);
+  copy(left, 0);
+  if (other_was_faster) {
+    host_thread::scope acting{other};
+    copy(right, 1000);
+  }
+  left.synchronize({"end"});
+  auto end = gpu.now();
+  gpu.run();
+  right.synchronize({"end"});
+  return end;
+}
+
+TEST_CASE("what a thread does not know to be enqueued does not move its clock", "[sim][time]") {
+  CHECK(end_of_left(true) == end_of_left(false));
+}
+
 void dawdle(std::mt19937& random) {
   for (auto left = random() % 64; left > 0; --left)
     std::this_thread::yield();
@@ -300,16 +342,19 @@ std::vector<std::string> times_with_threads(unsigned pace) {
     host_thread::scope acting{who};
     for (int i = 0; i < 40; ++i) {
       dawdle(random);
-      on.copy({slots.bytes().subspan(at, 1000), source.bytes().subspan(at, 1000),
-               memory_kind::device, memory_kind::pinned, {"fetch"}});
+      on.copy({slots.bytes().subspan(at, 1000),
+               source.bytes().subspan(at, 1000),
+               memory_kind::device,
+               memory_kind::pinned,
+               {"fetch"}});
       if (i % 3 == 0)
         on.compute({{}, {}, 450ns, {"use"}});
     }
     done = gpu.stamp();
   };
   {
-    auto first = std::thread(feed, std::cref(left_thread), std::ref(left), 0, std::ref(left_done),
-                             pace);
+    auto first =
+        std::thread(feed, std::cref(left_thread), std::ref(left), 0, std::ref(left_done), pace);
     auto second = std::thread(feed, std::cref(right_thread), std::ref(right), 1000,
                               std::ref(right_done), pace + 100);
     first.join();

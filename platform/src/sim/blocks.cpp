@@ -6,10 +6,11 @@
 #include "ferry/platform/memory.hpp"
 #include "sim/byte_runner.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
-#include <sys/mman.h>
 
 namespace ferry::sim {
 namespace {

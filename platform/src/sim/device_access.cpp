@@ -241,8 +241,7 @@ void sim_device::state::learn(sim::host_state& host, const sim::vector_clock& kn
 }
 
 void sim_device::state::wait_for(std::unique_lock<std::mutex>& guard, sim::host_state& host,
-                                 const sim::operation_ref& op,
-                                 const sim::vector_clock& knowledge) {
+                                 const sim::operation_ref& op, const sim::vector_clock& knowledge) {
   auto wanted = op;
   auto known = knowledge;
   for (;;) {
@@ -284,8 +283,8 @@ void sim_device::state::wait_for_ranks(std::unique_lock<std::mutex>& guard,
       missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
   }
   throw device_error(errc::deadline_exceeded, "synchronize",
-                     missing + " did not arrive at collective " +
-                         std::to_string(blocking->number) + " in time");
+                     missing + " did not arrive at collective " + std::to_string(blocking->number) +
+                         " in time");
 }
 
 bool sim_device::state::forgotten(wait_edge edge) {

@@ -34,8 +34,8 @@ public:
   host_thread_id add_host(std::string_view name, const sim::host_state* parent);
 
   /// Appends an entry to a stream, ordered after what its caller knows.
-  sim::operation_ref enqueue(sim::host_state& host, sim::stream_state& on,
-                             sim::operation_role role, const operation_span& span);
+  sim::operation_ref enqueue(sim::host_state& host, sim::stream_state& on, sim::operation_role role,
+                             const operation_span& span);
   /// Makes an enqueued operation visible to the clock and to the bytes.
   void submit(sim::host_state& host, sim::stream_state& on, const sim::operation_ref& op);
   void access(const sim::operation& op, const char* kind, const sim::stream_state& on,

@@ -85,8 +85,7 @@ void sim_machine::enter_access(const sim::access_ref& access, const sim::vector_
 void sim_machine::add_race(const open_conflict& decided) {
   ++race_count_;
   if (races_.size() < decided.race_limit)
-    races_.push_back(
-        sim::make_race(decided.found, *decided.second, decided.known, blocks, seed));
+    races_.push_back(sim::make_race(decided.found, *decided.second, decided.known, blocks, seed));
 }
 
 void sim_machine::decide_open() {

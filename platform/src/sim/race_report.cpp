@@ -40,8 +40,8 @@ std::string missing_edge(const race_access& first, const race_access& second) {
     return quoted(second.where) + " must wait for an event recorded on " + quoted(first.where) +
            " after operation " + number;
   if (first.on_stream)
-    return "host thread " + quoted(second.where) + " must synchronize with " +
-           quoted(first.where) + " after operation " + number + ", or be told by one that has";
+    return "host thread " + quoted(second.where) + " must synchronize with " + quoted(first.where) +
+           " after operation " + number + ", or be told by one that has";
   return "host thread " + quoted(second.issued_by) + " must be told by " + quoted(first.where) +
          ", by a message sent after its access " + number;
 }
@@ -88,10 +88,10 @@ std::string describe(const race_access& access) {
 } // namespace
 
 std::string describe(const race& r) {
-  auto known = r.first.on_stream ? "\n  known of '" + r.first.where + "': " +
-                                       (r.known == 0 ? "nothing"
-                                                     : "operations up to " + std::to_string(r.known))
-                                 : std::string();
+  auto known = r.first.on_stream
+                   ? "\n  known of '" + r.first.where + "': " +
+                         (r.known == 0 ? "nothing" : "operations up to " + std::to_string(r.known))
+                   : std::string();
   return "race on " + r.place + ":\n  first:  " + describe(r.first) +
          "\n  second: " + describe(r.second) + "\n  missing: " + r.missing_edge + known +
          "\n  seed " + std::to_string(r.seed);

@@ -38,9 +38,8 @@ void for_each_partner(const operation& op, Visit visit) {
 
 nanoseconds ready_time(const operation& op) {
   auto ready = op.earliest;
-  for_each_predecessor(op, [&](const operation& before) {
-    ready = std::max(ready, before.span.end);
-  });
+  for_each_predecessor(op,
+                       [&](const operation& before) { ready = std::max(ready, before.span.end); });
   return ready;
 }
 

@@ -22,8 +22,8 @@ namespace {
 struct shared_group {
   std::shared_ptr<sim_machine> machine;
   nanoseconds patience{0};
-  std::vector<std::uint64_t> next;  ///< Of each rank: the number of its next collective.
-  std::vector<bool> left;           ///< Of each rank: its end is gone.
+  std::vector<std::uint64_t> next; ///< Of each rank: the number of its next collective.
+  std::vector<bool> left;          ///< Of each rank: its end is gone.
   std::map<std::uint64_t, std::shared_ptr<sim::gather_group>> open;
   bool aborted = false;
   std::optional<failure> failed;
@@ -135,8 +135,8 @@ void sim_communicator::require_partners(std::uint64_t number) {
     throw device_error(errc::transfer_aborted, "all_gather", "the communicator was given up");
   for (std::size_t other = 0; other < group_->left.size(); ++other) {
     if (group_->left[other] && group_->next[other] <= number)
-      fail(errc::transfer_aborted, "rank " + std::to_string(other) + " left before collective " +
-                                       std::to_string(number));
+      fail(errc::transfer_aborted,
+           "rank " + std::to_string(other) + " left before collective " + std::to_string(number));
   }
 }
 
@@ -152,8 +152,8 @@ void sim_communicator::require_same(const sim::gather_group& collective, operati
       return;
     fail(errc::invalid_argument,
          "collective " + std::to_string(collective.number) + " is " + in_words(tag, bytes) +
-             " on rank " + std::to_string(rank_) + " and " +
-             in_words(op->span.tag, their_bytes) + " on rank " + std::to_string(other) +
+             " on rank " + std::to_string(rank_) + " and " + in_words(op->span.tag, their_bytes) +
+             " on rank " + std::to_string(other) +
              "; all ranks must issue the same collectives in the same order");
   }
 }

@@ -40,8 +40,8 @@ std::uint64_t sim_device::race_count() const {
 std::vector<timeline_entry> sim_device::timeline() const {
   auto guard = state_->lock();
   state_->machine->times.evaluate_all();
-  auto entries = std::vector<timeline_entry>(state_->own.timeline.begin(),
-                                             state_->own.timeline.end());
+  auto entries =
+      std::vector<timeline_entry>(state_->own.timeline.begin(), state_->own.timeline.end());
   std::sort(entries.begin(), entries.end(), [](const timeline_entry& a, const timeline_entry& b) {
     return std::tie(a.span.start, a.stream, a.number) < std::tie(b.span.start, b.stream, b.number);
   });
@@ -53,12 +53,11 @@ std::vector<sim_allocation> sim_device::allocations() const {
   std::vector<sim_allocation> live;
   state_->machine->blocks.for_each([&](const sim::memory_allocation& held) {
     if (held.device == state_->own.index)
-      live.push_back({held.kind, held.number,
-                      {reinterpret_cast<const std::byte*>(held.begin), held.bytes}});
+      live.push_back(
+          {held.kind, held.number, {reinterpret_cast<const std::byte*>(held.begin), held.bytes}});
   });
-  std::sort(live.begin(), live.end(), [](const sim_allocation& a, const sim_allocation& b) {
-    return a.number < b.number;
-  });
+  std::sort(live.begin(), live.end(),
+            [](const sim_allocation& a, const sim_allocation& b) { return a.number < b.number; });
   return live;
 }
 
@@ -158,7 +157,8 @@ void sim_device::release(memory_kind kind, mutable_bytes block) noexcept {
   try {
     state_->host_access(state_->caller("release"), "release", block, true, {});
   } catch (const device_error& error) {
-    log(log_level::error, "ferry.platform", std::string("release unchecked reason=") + error.what());
+    log(log_level::error, "ferry.platform",
+        std::string("release unchecked reason=") + error.what());
   }
   machine.shadow.forget(begin, begin + block.size());
   machine.bytes.memory_gone(begin, begin + block.size());

@@ -113,9 +113,9 @@ void sim_device::mark(stream_id stream, operation_tag tag) {
   auto& host = state_->caller("mark");
   auto& on = state_->stream(stream, "mark");
   state_->own.faults.require_alive("mark");
-  state_->submit(host, on,
-                 state_->enqueue(host, on, sim::operation_role::work,
-                                 span_of(operation_kind::mark, tag, 0)));
+  state_->submit(
+      host, on,
+      state_->enqueue(host, on, sim::operation_role::work, span_of(operation_kind::mark, tag, 0)));
 }
 
 void sim_device::record(stream_id stream, event_id event) {
@@ -125,8 +125,8 @@ void sim_device::record(stream_id stream, event_id event) {
   auto& version = state_->event(event, "record");
   state_->own.faults.enter(device_call::record);
 
-  auto op = state_->enqueue(host, on, sim::operation_role::record,
-                            span_of(operation_kind::mark, {}, 0));
+  auto op =
+      state_->enqueue(host, on, sim::operation_role::record, span_of(operation_kind::mark, {}, 0));
   state_->submit(host, on, op);
   version = {on.clock, op};
 }
@@ -140,8 +140,8 @@ void sim_device::wait(stream_id stream, event_id event, wait_edge edge) {
   if (state_->forgotten(edge) || !version.record)
     return;
 
-  auto op = state_->enqueue(host, on, sim::operation_role::wait,
-                            span_of(operation_kind::mark, {}, 0));
+  auto op =
+      state_->enqueue(host, on, sim::operation_role::wait, span_of(operation_kind::mark, {}, 0));
   on.clock.join(version.clock);
   on.clock.resolve();
   op->awaited = version.record;

@@ -61,8 +61,8 @@ void sim_device::observe(const causal_stamp& stamp) {
   host.clock.join(sent.clock);
   host.clock.resolve();
   auto own_message = sent.sender == host.self;
-  host.time = std::max(host.time, sent.time + (own_message ? nanoseconds::zero()
-                                                           : state_->own.options.hop));
+  host.time = std::max(host.time,
+                       sent.time + (own_message ? nanoseconds::zero() : state_->own.options.hop));
 }
 
 void sim_device::spend(nanoseconds span) {

@@ -19,7 +19,7 @@ struct race_access {
   std::string issued_by; ///< Name of the host thread that made the call.
   bool on_stream = false;
   bool writes = false;
-  std::uint64_t number = 0; ///< Counts the operations of the stream (calls of the thread) from 1.
+  std::uint64_t number = 0;   ///< Counts the operations of the stream (calls of the thread) from 1.
   std::uintptr_t address = 0; ///< Of the whole access, which may be more than what conflicts.
   std::size_t bytes = 0;
 };
@@ -27,7 +27,7 @@ struct race_access {
 /// Two accesses to the same bytes, at least one of them a write, that nothing orders.
 struct race {
   race_access first;
-  race_access second; ///< The one at which the race was noticed.
+  race_access second;         ///< The one at which the race was noticed.
   std::uintptr_t address = 0; ///< Of the bytes that both touch.
   std::size_t bytes = 0;
   /// What the second knew of the stream of the first: its operations up to this one. What it lacked

@@ -18,9 +18,9 @@ namespace ferry {
 struct sim_options {
   // Speed. A copy takes `latency` + bytes / bandwidth; copies of one direction queue on its link.
 
-  double h2d_bandwidth = 25e9;       ///< Bytes per second, host to device.
-  double d2h_bandwidth = 25e9;       ///< Bytes per second, device to host.
-  double on_device_bandwidth = 1e12; ///< Bytes per second, copies that use no link.
+  double h2d_bandwidth = 25e9;               ///< Bytes per second, host to device.
+  double d2h_bandwidth = 25e9;               ///< Bytes per second, device to host.
+  double on_device_bandwidth = 1e12;         ///< Bytes per second, copies that use no link.
   nanoseconds latency = nanoseconds::zero(); ///< Of every copy, while it holds its link.
   nanoseconds compute = std::chrono::milliseconds{2}; ///< Of a compute announced without duration.
   nanoseconds launch = std::chrono::microseconds{2};  ///< Host time to enqueue a copy or a compute.
