@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/offload/resident_weights.hpp"
+
+#include "subtree.hpp"
+
+#include <ferry/platform/memory.hpp>
+
+#include <cstring>
+#include <new>
+#include <numeric>
+
+namespace ferry {
+namespace {
+
+packed_layout pack_all(const node_ptr& node) {
+  std::vector<tensor_info> tensors;
+  node_ids visited;
+  visit_subtree("", node, visited, [&](const std::string&, const module_node& each) {
+    for (auto& tensor : each.tensors())
+      if (tensor.role != tensor_role::unregistered)
+        tensors.push_back(std::move(tensor));
+  });
+  return pack(tensors);
+}
+
+} // namespace
+
+resident_weights::resident_weights(pipeline& subject)
+    : unit_(subject.make_unit("pipeline", pack_all(subject.root()))) {
+  memory_.reset(static_cast<std::byte*>(
+      ::operator new(align_up(unit_->layout().bytes), std::align_val_t{memory_alignment})));
+  const auto originals = unit_->originals();
+  const auto& storages = unit_->layout().storages;
+  for (std::size_t i = 0; i < storages.size(); ++i) {
+    std::memcpy(memory_.get() + storages[i].offset, originals[i].data(), originals[i].size());
+  }
+  unit_->park();
+  unit_->bind(memory_.get());
+}
+
+resident_weights::~resident_weights() {
+  unit_->restore({});
+}
+
+void resident_weights::aligned_delete::operator()(std::byte* memory) const noexcept {
+  ::operator delete(memory, std::align_val_t{memory_alignment});
+}
+
+std::size_t weight_bytes(const std::shared_ptr<const module_node>& node) {
+  const auto layout = pack_all(node);
+  return std::accumulate(
+      layout.storages.begin(), layout.storages.end(), std::size_t{0},
+      [](std::size_t sum, const packed_storage& each) { return sum + each.bytes; });
+}
+
+} // namespace ferry
