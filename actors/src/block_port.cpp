@@ -16,6 +16,10 @@
 namespace ferry {
 namespace {
 
+/// How long a model that runs ahead of the prefetcher waits before it asks. Most often the ticket is
+/// about to be published, and the question would only be work.
+constexpr auto patience = std::chrono::microseconds{100};
+
 operation_tag tag_of(const char* what, block_id block, std::uint64_t ticket) {
   return {.what = what, .block = static_cast<std::uint32_t>(block), .ticket = ticket};
 }
@@ -111,6 +115,14 @@ void block_port::finish(block_id block, const ticket_board::ticket& ticket) {
   through_->board().give_back(ticket.slot);
   post(prefetcher_,
             block_released{block, ticket.slot, ticket.generation, std::move(stamp)});
+}
+
+void block_port::mark(const char* what) {
+  auto& board = through_->board();
+  if (!board.enter())
+    return;
+  static_cast<void>(attempt([&] { through_->compute().mark({.what = what}); }));
+  board.leave();
 }
 
 void block_port::fail(failure reason, block_id block) {

@@ -26,6 +26,7 @@ public:
   /// @throws also `slot_conflict` if the block is held already or every slot is
   [[nodiscard]] mutable_bytes acquire(block_id block) override;
   void release(block_id block) noexcept override;
+  void mark(const char* what) override;
 
   /// Lets go of the actors, which a gate may outlive. @pre the board has failed and was left
   void close() noexcept;

@@ -27,14 +27,15 @@ block_prefetcher::block_prefetcher(caf::actor_config& config, std::shared_ptr<de
       supervisor_(std::move(supervisor)) {}
 
 block_prefetcher::behavior_type block_prefetcher::make_behavior() {
+  // CAF tries handlers in this order: what comes with every block comes first.
   return {
+      [this](const block_released& m) { return guarded([&] { released(m); }); },
+      [this](const demand_block& m) { return guarded([&] { demand(m); }); },
       [this](const open_ring& m) { return guarded([&] { return open(m); }); },
       [this](const close_ring& m) { return guarded([&] { return close(m); }); },
       [this](const begin_request& m) { return guarded([&] { return begin(m); }); },
       [this](const end_request& m) { return guarded([&] { return end(m); }); },
       [this](const announce_blocks& m) { return guarded([&] { return announce(m); }); },
-      [this](const demand_block& m) { return guarded([&] { demand(m); }); },
-      [this](const block_released& m) { return guarded([&] { released(m); }); },
       [this](const query_ring&) { return guarded([&] { return count(); }); },
       [this](const start_child& m) { return guarded([&] { start(m); }); },
       [this](const drain_child& m) { return guarded([&] { drain(m); }); },

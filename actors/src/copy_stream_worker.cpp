@@ -18,8 +18,8 @@ copy_stream_worker::copy_stream_worker(caf::actor_config& config, std::shared_pt
 
 copy_stream_worker::behavior_type copy_stream_worker::make_behavior() {
   return {
-      [this](const open_copies& m) { return guarded([&] { return open(m); }); },
       [this](const fetch_block& m) { return guarded([&] { fetch(m); }); },
+      [this](const open_copies& m) { return guarded([&] { return open(m); }); },
       [this](const discard_slot& m) { return guarded([&] { discard(m); }); },
       [this](const drain_copies& m) { return guarded([&] { return drain(m); }); },
       [this](const close_copies& m) { return guarded([&] { return close(m); }); },

@@ -104,11 +104,20 @@ struct runtime::impl {
     return call<answered>(std::move(message), deadline).map([](const answered&) {});
   }
 
+  template <class Message>
+  [[nodiscard]] result<std::shared_ptr<block_gate>> enable(Message message) {
+    return call<enabled>(std::move(message), options.enable_deadline).map([&](enabled&& answer) {
+      const std::lock_guard lock{mutex};
+      return gate = std::move(answer.gate);
+    });
+  }
+
   std::shared_ptr<device> target;
   runtime_options options;
   std::mutex lifecycle; ///< One start or stop at a time.
   mutable std::mutex mutex;
   std::shared_ptr<engine> current;
+  std::shared_ptr<block_gate> gate; ///< Of the latest backend; a disabled one does nothing.
 };
 
 runtime::runtime(std::shared_ptr<device> target, runtime_options options) {
@@ -171,17 +180,13 @@ result<void> runtime::stop(std::chrono::milliseconds deadline) {
 }
 
 result<void> runtime::enable(std::shared_ptr<pipeline> subject, const offload_config& config) {
-  return impl_
-      ->call<enabled>(enable_pipeline{std::move(subject), config, {}},
-                      impl_->options.enable_deadline)
-      .map([](const enabled&) {});
+  return impl_->enable(enable_pipeline{std::move(subject), config, {}})
+      .map([](const std::shared_ptr<block_gate>&) {});
 }
 
 result<std::shared_ptr<block_gate>>
 runtime::enable(std::shared_ptr<const bare_weights> weights) {
-  return impl_
-      ->call<enabled>(enable_weights{std::move(weights), {}}, impl_->options.enable_deadline)
-      .map([](enabled&& answer) { return std::move(answer.gate); });
+  return impl_->enable(enable_weights{std::move(weights), {}});
 }
 
 result<void> runtime::disable() {
@@ -198,6 +203,15 @@ result<void> runtime::end_request() {
 
 result<void> runtime::announce(std::vector<block_id> blocks) {
   return impl_->tell(announce_blocks{std::move(blocks), {}}, impl_->options.request_deadline);
+}
+
+void runtime::mark(const char* what) {
+  const auto gate = [&] {
+    const std::lock_guard lock{impl_->mutex};
+    return impl_->gate;
+  }();
+  if (gate != nullptr)
+    gate->mark(what);
 }
 
 result<offload_state> runtime::state() const {

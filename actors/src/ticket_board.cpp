@@ -109,7 +109,7 @@ std::optional<ticket_board::ticket> ticket_board::take(block_id block,
 }
 
 result<ticket_board::ticket> ticket_board::wait_for(block_id block, std::uint64_t oldest,
-                                                    std::chrono::milliseconds deadline) {
+                                                    std::chrono::microseconds deadline) {
   std::optional<ticket> found;
   std::unique_lock lock{mutex_};
   waiting_.store(true);
@@ -121,7 +121,7 @@ result<ticket_board::ticket> ticket_board::wait_for(block_id block, std::uint64_
   if (failed())
     return tl::unexpected(first_failure_);
   return tl::unexpected(failure{errc::deadline_exceeded, "its copy was not submitted within " +
-                                                             std::to_string(deadline.count()) +
+                                                             std::to_string(deadline / std::chrono::milliseconds{1}) +
                                                              " ms"});
 }
 

@@ -68,7 +68,7 @@ public:
   /// As `take`, but waits until there is one. Fails with `deadline_exceeded`, or the first failure
   /// as soon as there is one.
   [[nodiscard]] result<ticket> wait_for(block_id block, std::uint64_t oldest,
-                                        std::chrono::milliseconds deadline);
+                                        std::chrono::microseconds deadline);
 
   /// Returns the ticket for `block` that was taken and not given back.
   [[nodiscard]] std::optional<ticket> taken(block_id block) const noexcept;

@@ -86,6 +86,11 @@ public:
   /// Tells which blocks run next, in order. Without it the order that really ran is learned.
   [[nodiscard]] result<void> announce(std::vector<block_id> blocks);
 
+  /// Puts a point in time on the compute stream, for whoever observes the device: a step begins, a
+  /// stage ends. `what` is a string literal. On the model's thread, between blocks; nothing happens
+  /// unless a backend is enabled.
+  void mark(const char* what);
+
   /// Describes the runtime at this moment. Fails with `not_enabled` unless started.
   [[nodiscard]] result<offload_state> state() const;
 

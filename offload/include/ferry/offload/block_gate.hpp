@@ -28,6 +28,10 @@ public:
   /// Ends the use that `acquire` began. Everything the body enqueued on the compute stream is
   /// ordered before the reuse of the bytes.
   virtual void release(block_id block) noexcept = 0;
+
+  /// Puts a point in time on the compute stream, for reports. `what` is a string literal. Between
+  /// blocks only.
+  virtual void mark(const char* what) { static_cast<void>(what); }
 };
 
 } // namespace ferry
