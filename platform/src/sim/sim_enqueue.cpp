@@ -30,6 +30,11 @@ operation_span span_of(operation_kind kind, operation_tag tag, std::uint64_t byt
           .end = {}};
 }
 
+nanoseconds modelled_compute(const sim_options& options, const operation_tag& tag) {
+  return tag.block < options.block_compute.size() ? options.block_compute[tag.block]
+                                                  : options.compute;
+}
+
 } // namespace
 
 void sim_device::copy(stream_id stream, const copy_operation& operation) {
@@ -83,9 +88,10 @@ void sim_device::compute(stream_id stream, const compute_operation& operation) {
   host.time += own.options.launch;
   auto op = state_->enqueue(host, on, sim::operation_role::work,
                             span_of(operation_kind::compute, operation.tag, 0));
-  auto modelled = operation.duration == nanoseconds::zero();
-  op->duration = scaled(modelled ? own.options.compute : operation.duration,
-                        sim::lognormal(op->key, own.options.compute_jitter));
+  const auto duration = operation.duration == nanoseconds::zero()
+                            ? modelled_compute(own.options, operation.tag)
+                            : operation.duration;
+  op->duration = scaled(duration, sim::lognormal(op->key, own.options.compute_jitter));
   for (auto range : operation.reads)
     state_->access(*op, "compute", on, host, range, false);
   for (auto range : operation.writes)
