@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "command.hpp"
+#include "logging.hpp"
+#include "versions.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <array>
+#include <exception>
+#include <string>
+
+namespace ferry {
+namespace {
+
+constexpr std::array commands = {
+#ifdef FERRY_WITH_RUN
+    add_run_command,
+#endif
+    add_checkpoint_command,
+    add_devices_command,
+};
+
+/// Names the command that was being read, for the hint at its help.
+std::string typed_command(const CLI::App& program) {
+  std::string words = "ferry";
+  for (const auto* command : program.get_subcommands())
+    words += " " + command->get_name();
+  return words;
+}
+
+/// Returns what is wrong with a command line, where the parser's words do not say it.
+std::string explain(const CLI::App& program, const CLI::ParseError& wrong) {
+  if (!program.get_subcommands().empty())
+    return wrong.what();
+  const auto extra = program.remaining();
+  std::string known;
+  for (const auto* command : program.get_subcommands(nullptr))
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  return (extra.empty() ? "no command" : "'" + extra.front() + "' is no command") +
+         "; expected one of " + known;
+}
+
+exit_code run(int argc, char** argv) {
+  CLI::App program("Runs diffusion pipelines whose weights do not fit the device.", "ferry");
+  auto outcome = exit_code::done;
+  program.set_version_flag("--version", versions);
+  program.require_subcommand(1);
+  for (const auto add : commands)
+    add(program, outcome);
+  add_log_level_option(program);
+  for (auto* command : program.get_subcommands(nullptr))
+    add_log_level_option(*command);
+
+  try {
+    program.parse(argc, argv);
+    return outcome;
+  } catch (const CLI::Success& asked) {
+    program.exit(asked);
+    return exit_code::done;
+  } catch (const CLI::ParseError& wrong) {
+    return report(
+        {.code = errc::invalid_argument,
+         .detail = explain(program, wrong) + "; see " + typed_command(program) + " --help"},
+        exit_code::rejected);
+  } catch (const ferry_error& failed) {
+    return report(failed.reason(), exit_code::failed);
+  } catch (const std::exception& bug) {
+    return report({.code = errc::internal, .detail = bug.what()}, exit_code::failed);
+  }
+}
+
+} // namespace
+} // namespace ferry
+
+int main(int argc, char** argv) {
+  return static_cast<int>(ferry::run(argc, argv));
+}

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "report.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <numeric>
+
+namespace ferry {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+std::string size_text(std::uint64_t bytes) {
+  static constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, units.at(unit));
+  return text.data();
+}
+
+std::string time_text(double seconds) {
+  std::array<char, 32> text{};
+  if (seconds < 1e-3)
+    std::snprintf(text.data(), text.size(), "%.1f us", seconds * 1e6);
+  else if (seconds < 1)
+    std::snprintf(text.data(), text.size(), "%.2f ms", seconds * 1e3);
+  else
+    std::snprintf(text.data(), text.size(), "%.2f s", seconds);
+  return text.data();
+}
+
+std::string percent_text(double fraction) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", fraction * 100);
+  return text.data();
+}
+
+double median(std::vector<double> values) {
+  if (values.empty())
+    return 0;
+  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void line(std::string& table, std::string_view name, std::string_view value) {
+  std::array<char, 256> text{};
+  std::snprintf(text.data(), text.size(), "  %-26.*s %.*s\n", static_cast<int>(name.size()),
+                name.data(), static_cast<int>(value.size()), value.data());
+  table += text.data();
+}
+
+std::string yes_or_no(const std::optional<bool>& value) {
+  return *value ? "yes" : "NO";
+}
+
+} // namespace
+
+std::string to_json(const run_report& r) {
+  json components = json::object();
+  for (const auto& [path, c] : r.components)
+    components[path] = {{"bytes", c.bytes},
+                        {"selected", c.selected},
+                        {"on_demand", c.on_demand},
+                        {"blocks", c.blocks},
+                        {"streamed_bytes", c.streamed_bytes},
+                        {"largest_block_bytes", c.largest_block_bytes},
+                        {"resident_blocks", c.resident_blocks}};
+  const json report = {
+      {"strategy", r.strategy},
+      {"device", r.device},
+      {"ranks", r.ranks},
+      {"steps", r.steps},
+      {"requests", r.requests},
+      {"components", components},
+      {"total_weight_bytes", r.total_weight_bytes},
+      {"peak_device_weight_bytes", r.peak_device_weight_bytes},
+      {"slot_bytes", r.slot_bytes},
+      {"pinned_bytes", r.pinned_bytes},
+      {"peak_host_bytes", r.peak_host_bytes},
+      {"wall_s", r.wall_s},
+      {"step_s", r.step_s},
+      {"h2d_bytes", r.h2d_bytes},
+      {"d2h_bytes", r.d2h_bytes},
+      {"collectives", r.collectives},
+      {"allgather_bytes", r.allgather_bytes},
+      {"prefetches", r.prefetches},
+      {"blocking_loads", r.blocking_loads},
+      {"exposed_wait_s", r.exposed_wait_s},
+      {"overlap_efficiency", r.overlap_efficiency},
+      {"lower_bound_s", r.lower_bound_s},
+      {"device_allocations_after_warmup", r.device_allocations_after_warmup},
+      {"tickets_in_flight", r.tickets_in_flight},
+      {"races", r.races},
+      {"output_sha256", r.output_sha256},
+      {"output_equals_resident", or_null(r.output_equals_resident)},
+      {"reference_max_abs_error", or_null(r.reference_max_abs_error)},
+  };
+  return report.dump(2);
+}
+
+std::string to_table(const run_report& r) {
+  std::string table = "\n" + r.strategy + " on " + r.device + ", " + std::to_string(r.requests) +
+                      (r.requests == 1 ? " request, " : " requests, ") + std::to_string(r.steps) +
+                      " steps\n";
+  line(table, "weights", size_text(r.total_weight_bytes));
+  line(table, "peak on the device", size_text(r.peak_device_weight_bytes));
+  if (r.slot_bytes > 0)
+    line(table, "one slot", size_text(r.slot_bytes));
+  line(table, "pinned", size_text(r.pinned_bytes));
+  line(table, "peak of the process", size_text(r.peak_host_bytes));
+  line(table, "step (median)", time_text(median(r.step_s)));
+  if (!r.resident_step_s.empty())
+    line(table, "step, all on the device", time_text(median(r.resident_step_s)));
+  line(table, "moved to the device", size_text(r.h2d_bytes));
+  line(table, "prefetches", std::to_string(r.prefetches));
+  line(table, "blocking loads", std::to_string(r.blocking_loads));
+  line(table, "exposed wait", time_text(r.exposed_wait_s));
+  line(table, "overlap", percent_text(r.overlap_efficiency));
+  if (r.output_equals_resident)
+    line(table, "equals the resident run", yes_or_no(r.output_equals_resident));
+  if (r.reference_max_abs_error) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.2e", *r.reference_max_abs_error);
+    line(table, "worst error to reference", text.data());
+  }
+  line(table, "output sha256", r.output_sha256);
+  return table;
+}
+
+std::uint64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+} // namespace ferry

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+/// What one component weighs and how much of it moves.
+struct component_report {
+  std::uint64_t bytes = 0;
+  bool selected = false;
+  bool on_demand = false;
+  std::uint64_t blocks = 0;
+  std::uint64_t streamed_bytes = 0; ///< What the ring moves in one pass.
+  std::uint64_t largest_block_bytes = 0;
+  std::uint64_t resident_blocks = 0;
+};
+
+/// The report of `ferry run`. Sizes in bytes, times in seconds (virtual seconds where the device's
+/// time is). Field names are those of the JSON and are a promise to scripts.
+struct run_report {
+  std::string strategy;
+  std::string device;
+  int ranks = 1;
+  std::uint64_t steps = 0;
+  std::uint64_t requests = 0;
+  std::map<std::string, component_report> components;
+
+  std::uint64_t total_weight_bytes = 0;
+  std::uint64_t peak_device_weight_bytes = 0;
+  std::uint64_t slot_bytes = 0;
+  std::uint64_t pinned_bytes = 0;
+  std::uint64_t peak_host_bytes = 0; ///< Largest resident set of the process so far.
+
+  double wall_s = 0;
+  std::vector<double> step_s;
+
+  std::uint64_t h2d_bytes = 0;
+  std::uint64_t d2h_bytes = 0;
+  std::uint64_t collectives = 0;
+  std::uint64_t allgather_bytes = 0;
+
+  std::uint64_t prefetches = 0;
+  std::uint64_t blocking_loads = 0;
+  double exposed_wait_s = 0;
+  double overlap_efficiency = 1;
+  double lower_bound_s = 0;
+
+  std::uint64_t device_allocations_after_warmup = 0;
+  std::uint64_t tickets_in_flight = 0;
+  std::uint64_t races = 0;
+
+  std::string output_sha256;
+  std::optional<bool> output_equals_resident;
+  std::optional<double> reference_max_abs_error;
+  std::vector<double> resident_step_s; ///< Of the comparison run; for people only.
+};
+
+/// Returns the report as one JSON object.
+[[nodiscard]] std::string to_json(const run_report& report);
+
+/// Returns the report as the table that people read.
+[[nodiscard]] std::string to_table(const run_report& report);
+
+/// Returns the largest resident set of this process so far, in bytes.
+[[nodiscard]] std::uint64_t peak_resident_bytes();
+
+} // namespace ferry

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/config_legacy.hpp>
+#include <ferry/platform/error.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace ferry {
+
+/// What was typed after `ferry run`.
+struct run_options {
+  std::filesystem::path checkpoint;
+
+  std::optional<std::string> config; ///< JSON, or `@` and a file.
+  legacy_options legacy;
+
+  std::string device; ///< Empty: the default of this machine.
+  std::optional<std::string> device_memory;
+  std::string sim_model;
+
+  // One request. What is not given has a default, except with a reference, which has them all.
+  std::vector<std::int64_t> prompt_ids;
+  std::vector<std::int64_t> negative_prompt_ids;
+  std::optional<std::uint64_t> seed;
+  std::optional<std::int64_t> steps;
+  std::optional<double> guidance;
+  std::optional<std::string> size; ///< "832x480": width, height.
+  std::optional<std::int64_t> frames;
+
+  std::optional<std::filesystem::path> reference;
+  bool compare_resident = false;
+  std::optional<std::filesystem::path> output;
+  std::optional<std::filesystem::path> trace;
+  std::optional<std::string> report; ///< A path, or `-`.
+};
+
+/// Declares the options of `ferry run` on `command`; parsing fills `options`, which outlives it.
+void add_run_options(CLI::App& command, run_options& options);
+
+/// Returns the text of the compact configuration: the option itself, or the file it names.
+/// @return `invalid_config` with the path if the file cannot be read
+[[nodiscard]] result<std::optional<std::string>> config_text(const run_options& options);
+
+} // namespace ferry

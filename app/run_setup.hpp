@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "models/reference_run.hpp"
+#include "models/request.hpp"
+#include "models/wan_pipeline.hpp"
+#include "run_options.hpp"
+
+#include <ferry/offload/config.hpp>
+#include <ferry/platform/device.hpp>
+#include <ferry/platform/error.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace ferry {
+
+/// Everything a run needs, checked, before anything moves.
+struct run_setup {
+  offload_config config;
+  wan_pipeline model;
+  request asked;
+  std::optional<reference_run> reference;
+  std::shared_ptr<device> target;
+  std::optional<std::uint64_t> device_memory;
+};
+
+/// Reads the configuration, opens checkpoint, reference and device, and checks the request.
+/// @return the first thing that has to be refused
+[[nodiscard]] result<run_setup> set_up(const run_options& options);
+
+} // namespace ferry

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "run_program.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using test::run_program;
+using words = std::vector<std::string>;
+
+auto lines_of(const std::string& text) {
+  return std::ranges::count(text, '\n');
+}
+
+TEST_CASE("the program says its version and those of its libraries", "[app]") {
+  const auto done = run_program({"--version"});
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, StartsWith("ferry 0.") && Contains("\nlibtorch ") && Contains("\nCAF "));
+  CHECK(done.err == "");
+}
+
+TEST_CASE("every command explains itself and its log level", "[app]") {
+  const auto command = GENERATE(words{}, words{"checkpoint"}, words{"devices"});
+  auto arguments = command;
+  arguments.push_back("--help");
+
+  const auto done = run_program(arguments);
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, Contains("Usage: ferry") && Contains("--log-level"));
+  CHECK(done.err == "");
+}
+
+TEST_CASE("devices are listed with the reason for those that cannot be opened", "[app]") {
+  const auto done = run_program({"devices"});
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, Contains("sim ") && Contains("host ") && Contains("cuda "));
+  CHECK(lines_of(done.out) == 3);
+}
+
+TEST_CASE("a command line that cannot be read is rejected in one line", "[app]") {
+  const auto [arguments, expected] = GENERATE(table<words, std::string>({
+      {{}, "no command; expected one of checkpoint, devices"},
+      {{"frob"}, "'frob' is no command; expected one of checkpoint, devices"},
+      {{"--frob"}, "'--frob' is no command"},
+      {{"devices", "extra"}, "extra"},
+      {{"devices", "--log-level", "loud"}, "--log-level: loud not in {trace,debug"},
+      {{"checkpoint"}, "FAMILY is required; see ferry checkpoint --help"},
+      {{"checkpoint", "wan"}, "DIRECTORY is required; see ferry checkpoint --help"},
+      {{"checkpoint", "frob", "x"}, "FAMILY: frob not in {wan}"},
+      {{"checkpoint", "wan", "x", "--blocks"}, "--blocks"},
+      {{"checkpoint", "wan", "x", "--blocks", "0"}, "--blocks: Value 0 not in range 1 to 4096"},
+      {{"checkpoint", "wan", "x", "--blocks", "two"}, "--blocks: Value two"},
+      {{"checkpoint", "wan", "x", "--dtype", "q7"}, "--dtype: q7 not in {bf16,f16,f32}"},
+      {{"checkpoint", "wan", "x", "--preset", "large"}, "--preset: large not in {small,wan-1.3b"},
+      {{"checkpoint", "wan", "x", "--seed", "-1"}, "--seed"},
+      {{"checkpoint", "wan", "x", "--hidden", "100"},
+       "--hidden is 100; expected a multiple of 128"},
+      {{"checkpoint", "wan", "x", "--head-dim", "7"}, "--head-dim is 7; expected an even number"},
+      {{"checkpoint", "wan", "x", "--shard-size", "3x"}, "--shard-size: size '3x' cannot be read"},
+  }));
+
+  const auto done = run_program(arguments);
+
+  CHECK(done.code == 2);
+  CHECK(done.out == "");
+  CHECK(lines_of(done.err) == 1);
+  CHECK_THAT(done.err, StartsWith("ferry: invalid_argument: ") && Contains(expected));
+}
+
+} // namespace
+} // namespace ferry
