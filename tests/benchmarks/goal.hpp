@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ferry::bench {
+
+/// What measuring one goal gave.
+struct outcome {
+  bool met = false;
+  std::string text; ///< "schedule optimality: 1.004 (target <= 1.01, ...)", without the verdict.
+  nlohmann::ordered_json cases = nlohmann::ordered_json::array();
+};
+
+/// A performance goal by its name in docs/performance.md.
+struct goal {
+  std::string_view name;
+  outcome (*measure)();
+};
+
+outcome measure_schedule();   // P1
+outcome measure_control();    // P6
+outcome measure_dynamic();    // P8
+outcome measure_memory();     // P9
+outcome measure_exactness();  // P10
+outcome measure_growth();     // P17
+
+/// Returns `value` with three decimals.
+[[nodiscard]] std::string decimal(double value);
+
+/// Returns the value that half of `values` do not exceed. @pre not empty
+[[nodiscard]] double median(std::vector<double> values);
+
+} // namespace ferry::bench

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "goal.hpp"
+
+#include <ferry/platform/error.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+
+namespace ferry::bench {
+
+namespace {
+
+constexpr std::array goals = {
+    goal{"P1", measure_schedule}, goal{"P6", measure_control},    goal{"P8", measure_dynamic},
+    goal{"P9", measure_memory},   goal{"P10", measure_exactness}, goal{"P17", measure_growth},
+};
+
+/// Goals of this project that need hardware no CPU stands in for.
+constexpr std::array gpu_goals = {"P11", "P12", "P13", "P14", "P15"};
+
+std::string known_names() {
+  std::string names;
+  for (const auto& each : goals)
+    names += std::string(names.empty() ? "" : ", ") + std::string(each.name);
+  return names;
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const auto& each : goals)
+    names.emplace_back(each.name);
+  names.insert(names.end(), gpu_goals.begin(), gpu_goals.end());
+  return names;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Measures Ferry's performance goals, each against a baseline in the same run."};
+  std::vector<std::string> wanted;
+  std::string json_file;
+  app.add_option("goals", wanted, "Names of goals (all: " + known_names() + ")")
+      ->type_name("NAME...");
+  app.add_option("--json", json_file, "Write the same with every case")->type_name("FILE");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "ferry_bench: %s\n", error.what());
+    return 2;
+  }
+  if (wanted.empty())
+    wanted = all_names();
+
+  auto results = nlohmann::ordered_json::object();
+  bool all_met = true;
+  for (const auto& name : wanted) {
+    if (std::ranges::find(gpu_goals, name) != gpu_goals.end()) {
+      std::printf("%s skipped: no GPU\n", name.c_str());
+      results[name] = {{"skipped", "no GPU"}};
+      continue;
+    }
+    const auto found = std::ranges::find(goals, std::string_view(name), &goal::name);
+    if (found == goals.end()) {
+      std::fprintf(stderr, "ferry_bench: there is no goal '%s'; known are %s\n", name.c_str(),
+                   known_names().c_str());
+      return 2;
+    }
+    const auto result = found->measure();
+    std::printf("%s %s %s\n", name.c_str(), result.text.c_str(), result.met ? "met" : "MISSED");
+    std::fflush(stdout);
+    all_met = all_met && result.met;
+    results[name] = {{"met", result.met}, {"text", result.text}, {"cases", result.cases}};
+  }
+  if (!json_file.empty()) {
+    std::ofstream file(json_file);
+    file << results.dump(2) << '\n';
+    file.close();
+    if (!file) {
+      std::fprintf(stderr, "ferry_bench: '%s' could not be written\n", json_file.c_str());
+      return 1;
+    }
+  }
+  return all_met ? 0 : 1;
+}
+
+} // namespace
+
+std::string decimal(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3f", value);
+  return text.data();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+} // namespace ferry::bench
+
+int main(int argc, char** argv) {
+  try {
+    return ferry::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ferry_bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// P10: the bytes that come out of a pipeline are the same however its weights were moved.
+
+#include "goal.hpp"
+
+#include "bare_stack.hpp"
+
+#include "models/reference_run.hpp"
+#include "models/wan_pipeline.hpp"
+
+#include <ferry/offload/config_legacy.hpp>
+#include <ferry/offload/resident_weights.hpp>
+#include <ferry/platform/open_device.hpp>
+#include <ferry/platform/sim_device.hpp>
+#include <ferry/torch/torch_pipeline.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+namespace ferry::bench {
+
+namespace {
+
+std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
+  const auto flat = tensor.contiguous();
+  const auto* first = static_cast<const std::byte*>(flat.const_data_ptr());
+  return {first, first + flat.nbytes()};
+}
+
+std::vector<std::byte> output_of(const wan_pipeline& model, const request& asked) {
+  return bytes_of(checked(model.run(asked, {})));
+}
+
+std::vector<std::byte> streamed_output(const wan_pipeline& model, const request& asked,
+                                       std::string_view device_name, std::string_view config,
+                                       std::size_t slots) {
+  const std::shared_ptr<device> target =
+      checked(open_device(device_name, {.memory = std::nullopt, .model = ""}));
+  runtime through(target, {.slots = slots});
+  checked(through.start());
+  checked(through.enable(std::make_shared<torch_pipeline>(model.description()),
+                         checked(resolve_config(config, {})).config));
+  checked(through.begin_request());
+  auto output = output_of(model, asked);
+  checked(through.end_request());
+  checked(through.disable());
+  const auto* sim = dynamic_cast<const sim_device*>(target.get());
+  if (sim != nullptr && sim->race_count() > 0)
+    throw ferry_error({.code = errc::internal, .detail = "the simulated device saw a race"});
+  return output;
+}
+
+} // namespace
+
+outcome measure_exactness() {
+  outcome result;
+  std::size_t different = 0;
+  for (const auto* name : {"wan-tiny", "wan-dual-tiny"}) {
+    const auto directory = std::filesystem::path(FERRY_TEST_DATA) / name;
+    const auto model = checked(wan_pipeline::load(directory));
+    const auto asked =
+        checked(checked(reference_run::open(directory / "reference.safetensors")).inputs());
+    const auto resident = [&] {
+      torch_pipeline subject(model.description());
+      const resident_weights everything(subject);
+      return output_of(model, asked);
+    }();
+    for (const auto* target : {"sim", "host"})
+      for (const auto* config :
+           {R"({"mode":"layer","components":["dit","text_encoder"]})",
+            R"({"mode":"layer","components":["dit","text_encoder"],"pin_memory":false})",
+            R"({"mode":"layer","components":["dit"]})"})
+        for (const std::size_t slots : {1U, 2U, 3U}) {
+          const bool same = streamed_output(model, asked, target, config, slots) == resident;
+          different += same ? 0 : 1;
+          result.cases.push_back({{"checkpoint", name},
+                                  {"device", target},
+                                  {"config", config},
+                                  {"slots", slots},
+                                  {"same_bytes", same}});
+        }
+  }
+  result.met = different == 0;
+  result.text = "exactness: " + std::to_string(different) + " of " +
+                std::to_string(result.cases.size()) +
+                " streamed runs differ from the resident one (target 0)";
+  return result;
+}
+
+} // namespace ferry::bench
