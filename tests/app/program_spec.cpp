@@ -50,8 +50,8 @@ TEST_CASE("devices are listed with the reason for those that cannot be opened", 
 
 TEST_CASE("a command line that cannot be read is rejected in one line", "[app]") {
   const auto [arguments, expected] = GENERATE(table<words, std::string>({
-      {{}, "no command; expected one of checkpoint, devices"},
-      {{"frob"}, "'frob' is no command; expected one of checkpoint, devices"},
+      {words{}, "no command; expected one of "},
+      {{"frob"}, "'frob' is no command; expected one of "},
       {{"--frob"}, "'--frob' is no command"},
       {{"devices", "extra"}, "extra"},
       {{"devices", "--log-level", "loud"}, "--log-level: loud not in {trace,debug"},
