@@ -89,6 +89,3 @@ configure() {
 
 # Precompiled headers and ccache go together only with these.
 export CCACHE_SLOPPINESS=pch_defines,time_macros
-# libtorch's OpenMP threads spin after each parallel region, which starves everything else on a
-# small machine.
-export OMP_WAIT_POLICY=passive
