@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/actors/runtime.hpp>
+#include <ferry/offload/pipeline.hpp>
+#include <ferry/platform/host_device.hpp>
+
+#include "streaming_run.hpp"
+#include "support/resolution.hpp"
+
+#include <chrono>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+namespace ferry {
+namespace {
+
+using namespace std::chrono_literals;
+using test::byte_blocks;
+using test::streaming_run;
+
+/// Throws what no handler expects as soon as anybody looks at its modules.
+class throwing_pipeline final : public pipeline {
+public:
+  [[nodiscard]] std::string_view type_name() const override { return "test.throwing"; }
+  [[nodiscard]] std::shared_ptr<const module_node> root() const override {
+    throw std::out_of_range{"the model has lost its root"};
+  }
+  [[nodiscard]] std::optional<component_roles> declared_components() const override {
+    return component_roles{.dits = {"transformer"}};
+  }
+  [[nodiscard]] std::optional<offload_plan> declared_plan() const override { return {}; }
+  [[nodiscard]] bool has_custom_model_offload() const override { return false; }
+  [[nodiscard]] std::unique_ptr<weight_unit> make_unit(std::string, packed_layout) override {
+    return nullptr;
+  }
+  void install_block_hook(object_id, block_id, weight_unit&, std::shared_ptr<block_gate>) override {
+  }
+  void remove_block_hook(object_id) override {}
+};
+
+TEST_CASE("a runtime that goes while its gate is held and copies are queued leaves no memory",
+          "[field_cases][B105]") {
+  const byte_blocks blocks{{40}, 1};
+  const auto machine = std::make_shared<host_device>(host_device_options{.memory = 1 << 20});
+  std::shared_ptr<block_gate> gate;
+
+  for (int i = 0; i != 10; ++i) {
+    runtime subject{machine, {.slots = 20, .stop_deadline = 2s}};
+    REQUIRE(subject.start());
+    gate = *subject.enable(blocks.weights());
+    REQUIRE(subject.begin_request());
+  }
+
+  CHECK(machine->counters().device_bytes == 0);
+  CHECK(machine->counters().streams == 0);
+  CHECK(machine->counters().events == 0);
+  CHECK_THROWS_AS(gate->acquire(block_id{0}), ferry_error);
+}
+
+TEST_CASE("an exception that nobody expects inside an actor is an answer, and the actor lives on",
+          "[field_cases][B108]") {
+  runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
+  REQUIRE(subject.start());
+
+  const auto enabled =
+      subject.enable(std::make_shared<throwing_pipeline>(), test::compact(test::dit_only));
+
+  REQUIRE_FALSE(enabled);
+  CHECK(enabled.error().code == errc::internal);
+  CHECK_THAT(enabled.error().detail, Catch::Contains("lost its root"));
+  const byte_blocks blocks{{3}, 0};
+  const auto gate = subject.enable(blocks.weights());
+  REQUIRE(gate);
+  CHECK(blocks.run_all(**gate, 2));
+}
+
+/// Returns the names of the streams that work was done on.
+std::set<std::string> streams_used(const sim_device& gpu) {
+  std::set<std::string> names;
+  for (const auto& entry : gpu.timeline())
+    names.insert(entry.stream);
+  return names;
+}
+
+TEST_CASE("two devices that are used in turns by one thread each see only their own work",
+          "[field_cases][B110]") {
+  const byte_blocks blocks{{6}, 1};
+  const byte_blocks others{{3, 2}, 1};
+  const auto machine = make_sim_machine(7);
+  const auto first = std::make_shared<sim_device>(machine, "sim:0", sim_options{});
+  const auto second = std::make_shared<sim_device>(machine, "sim:1", sim_options{});
+  {
+    streaming_run here{first, blocks.pinned(*first), 2};
+    streaming_run there{second, others.pinned(*second), 2};
+
+    for (std::size_t i = 0; i != 100; ++i) {
+      CHECK(blocks.run(here.gate(), i % blocks.size()));
+      CHECK(others.run(there.gate(), i % others.size()));
+    }
+    REQUIRE(here.subject().disable());
+    REQUIRE(there.subject().disable());
+  }
+
+  CHECK(first->race_count() == 0);
+  CHECK(second->race_count() == 0);
+  CHECK(streams_used(*first) == std::set<std::string>{"compute", "copy"});
+  CHECK(streams_used(*second) == std::set<std::string>{"compute", "copy"});
+  CHECK(first->counters().device_bytes == 0);
+  CHECK(second->counters().device_bytes == 0);
+}
+
+} // namespace
+} // namespace ferry
