@@ -24,8 +24,8 @@ void add_configuration(CLI::App& command, run_options& options) {
   group->add_flag("--enable-distributed-layerwise-offload",
                   legacy.enable_distributed_layerwise_offload,
                   "Legacy: the denoisers block by block, shared by ranks");
-  group->add_flag("!--dlo-no-use-allgather", legacy.dlo_use_allgather,
-                  "Legacy: every rank streams whole blocks");
+  group->add_flag_callback("--dlo-no-use-allgather", [&legacy] { legacy.dlo_use_allgather = false; },
+                           "Legacy: every rank streams whole blocks");
   group->add_option("--dlo-resident-layers", legacy.dlo_resident_layers,
                     "Legacy: so many leading blocks stay on the device (0)")
       ->type_name("N");
@@ -35,7 +35,8 @@ void add_configuration(CLI::App& command, run_options& options) {
   group->add_option("--dlo-pin-budget-gb", legacy.dlo_pin_budget_gb,
                     "Legacy: most pinned host memory in GiB (no limit)")
       ->type_name("X");
-  group->add_flag("!--no-pin-memory", legacy.pin_cpu_memory, "Do not pin host weights");
+  group->add_flag_callback("--no-pin-memory", [&legacy] { legacy.pin_cpu_memory = false; },
+                           "Do not pin host weights");
 }
 
 void add_device(CLI::App& command, run_options& options) {
@@ -89,10 +90,10 @@ void add_results(CLI::App& command, run_options& options) {
 
 void add_run_options(CLI::App& command, run_options& options) {
   command
-      .add_option("checkpoint", options.checkpoint,
+      .add_option("CHECKPOINT", options.checkpoint,
                   "Directory of the pipeline, in the layout that diffusers saves")
       ->required()
-      ->type_name("CHECKPOINT");
+      ->type_name("");
   add_configuration(command, options);
   add_device(command, options);
   add_request(command, options);

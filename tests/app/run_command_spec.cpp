@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "run_program.hpp"
+#include "support/catch.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace ferry {
+namespace {
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using test::run_program;
+
+const std::string layer = R"({"mode":"layer","components":["dit","text_encoder"]})";
+
+std::string data(const std::string& name) {
+  return (std::filesystem::path(FERRY_TEST_DATA) / name).string();
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::set<std::string> options_in(const std::string& text) {
+  static const std::regex option("--[a-z][a-z-]+");
+  return {std::sregex_token_iterator(text.begin(), text.end(), option),
+          std::sregex_token_iterator()};
+}
+
+TEST_CASE("a streamed run agrees with the reference and with the resident run", "[app][run]") {
+  const auto checkpoint = GENERATE("wan-tiny", "wan-dual-tiny");
+  const auto device = GENERATE("sim", "host");
+
+  const auto done =
+      run_program({"run", data(checkpoint), "--reference",
+                   data(checkpoint) + "/reference.safetensors", "--config", layer, "--device",
+                   device, "--compare-resident", "--report", "-"});
+
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+  CHECK(report["strategy"] == "layer_wise");
+  CHECK(report["reference_max_abs_error"] < 1e-3);
+  CHECK(report["output_equals_resident"] == true);
+  CHECK(report["races"] == 0);
+  CHECK(report["d2h_bytes"] == 0);
+  CHECK(report["tickets_in_flight"] == 0);
+  CHECK(report["device_allocations_after_warmup"] == 0);
+  CHECK(report["blocking_loads"] <= 3);
+  CHECK(report["step_s"].size() == 4);
+  CHECK(report["wall_s"] > 0);
+}
+
+TEST_CASE("a run on the simulated device takes the same virtual time every time", "[app][run]") {
+  const auto once = [] {
+    const auto done = run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim",
+                                   "--sim", "link=1MB/s,compute=2ms,jitter=0.3,seed=5", "--steps",
+                                   "2", "--report", "-"});
+    REQUIRE(done.code == 0);
+    auto report = json::parse(done.out);
+    return json{report["step_s"], report["exposed_wait_s"], report["output_sha256"]};
+  };
+
+  const auto first = once();
+
+  CHECK(first[1] > 0);
+  CHECK(once() == first);
+}
+
+TEST_CASE("a run leaves its latents and a trace that can be read", "[app][run]") {
+  const test::temporary_directory scratch;
+  const auto out = scratch.path() / "out";
+  const auto trace = scratch.path() / "trace.json";
+
+  const auto done = run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim",
+                                 "--steps", "1", "--output", out.string(), "--trace",
+                                 trace.string()});
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, Contains("peak on the device") && Contains("blocking loads"));
+  CHECK(std::filesystem::file_size(out / "latents.safetensors") > 1000);
+  std::set<std::string> phases;
+  for (const auto& event : json::parse(read(trace))["traceEvents"])
+    phases.insert(event["ph"]);
+  CHECK(phases.contains("X"));
+  CHECK(phases.contains("M"));
+}
+
+TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]") {
+  using words = std::vector<std::string>;
+  const auto [arguments, expected] = GENERATE(table<words, std::string>({
+      {{"--config", R"({"mode":"layer"})"}, "components"},
+      {{"--config", "@/no/such/file.json"}, "/no/such/file.json"},
+      {{"--config", layer, "--device", "host", "--device-memory", "4KiB"}, "needs at least"},
+      {{"--device", "abacus"}, "abacus"},
+      {{"--device", "cuda"}, "cuda"},
+      {{"--device-memory", "5 potatoes"}, "--device-memory"},
+      {{"--device", "sim", "--sim", "speed=9"}, "speed"},
+      {{"--size", "7by3"}, "7by3"},
+      {{"--size", "7x3"}, "size"},
+      {{"--steps", "0"}, "steps"},
+      {{"--prompt-ids", "999999"}, "999999"},
+      {{"--reference", "/no/such/reference"}, "/no/such/reference"},
+      {{"--reference", "any", "--steps", "2"}, ""},
+  }));
+  words all{"run", data("wan-tiny")};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  INFO(arguments.back());
+
+  const auto done = run_program(all);
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(expected));
+  CHECK(std::ranges::count(done.err, '\n') == 1);
+  CHECK(done.out == "");
+}
+
+TEST_CASE("the page on configuration names every option and no other", "[app]") {
+  const auto page = read(std::filesystem::path(FERRY_TEST_DATA) / "../../docs/configuration.md");
+  auto helped = options_in(run_program({"run", "--help"}).out);
+  helped.merge(options_in(run_program({"checkpoint", "--help"}).out));
+  helped.merge(options_in(run_program({"devices", "--help"}).out));
+  helped.insert("--version");
+  helped.erase("--help");
+
+  CHECK(options_in(page) == helped);
+}
+
+} // namespace
+} // namespace ferry
