@@ -14,7 +14,7 @@ void let_openmp_threads_sleep() {
     setenv("OMP_WAIT_POLICY", "passive", 0);
 }
 
-[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() =
-    let_openmp_threads_sleep;
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const before_libraries)() = let_openmp_threads_sleep;
 
 } // namespace

@@ -4,7 +4,6 @@
 #include "report.hpp"
 
 #include <nlohmann/json.hpp>
-
 #include <sys/resource.h>
 
 #include <algorithm>

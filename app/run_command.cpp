@@ -1,6 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <ferry/actors/runtime.hpp>
+#include <ferry/offload/resident_weights.hpp>
+#include <ferry/offload/safetensors_writer.hpp>
+#include <ferry/platform/sim_device.hpp>
+#include <ferry/torch/torch_pipeline.hpp>
+
 #include "command.hpp"
 #include "digest.hpp"
 #include "exit_code.hpp"
@@ -9,12 +15,6 @@
 #include "run_options.hpp"
 #include "run_setup.hpp"
 #include "span_recorder.hpp"
-
-#include <ferry/actors/runtime.hpp>
-#include <ferry/offload/resident_weights.hpp>
-#include <ferry/offload/safetensors_writer.hpp>
-#include <ferry/platform/sim_device.hpp>
-#include <ferry/torch/torch_pipeline.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -202,10 +202,10 @@ exit_code differs(std::string detail) {
 
 exit_code judge(const run_report& outcome) {
   if (outcome.races > 0) {
-    return report({.code = errc::internal,
-                          .detail = "the simulated device saw " + std::to_string(outcome.races) +
-                                    " races"},
-                         exit_code::failed);
+    return report(
+        {.code = errc::internal,
+         .detail = "the simulated device saw " + std::to_string(outcome.races) + " races"},
+        exit_code::failed);
   }
   auto verdict = exit_code::done;
   if (outcome.output_equals_resident == false)

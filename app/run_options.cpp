@@ -14,8 +14,9 @@ namespace {
 
 void add_configuration(CLI::App& command, run_options& options) {
   auto* group = command.add_option_group("Configuration");
-  group->add_option("--config", options.config,
-                    "What to offload and how: JSON, or @FILE. Without it nothing is offloaded")
+  group
+      ->add_option("--config", options.config,
+                   "What to offload and how: JSON, or @FILE. Without it nothing is offloaded")
       ->type_name("JSON");
   auto& legacy = options.legacy;
   group->add_flag("--enable-cpu-offload", legacy.enable_cpu_offload, "Legacy: whole components");
@@ -24,31 +25,38 @@ void add_configuration(CLI::App& command, run_options& options) {
   group->add_flag("--enable-distributed-layerwise-offload",
                   legacy.enable_distributed_layerwise_offload,
                   "Legacy: the denoisers block by block, shared by ranks");
-  group->add_flag_callback("--dlo-no-use-allgather", [&legacy] { legacy.dlo_use_allgather = false; },
-                           "Legacy: every rank streams whole blocks");
-  group->add_option("--dlo-resident-layers", legacy.dlo_resident_layers,
-                    "Legacy: so many leading blocks stay on the device (0)")
+  group->add_flag_callback(
+      "--dlo-no-use-allgather", [&legacy] { legacy.dlo_use_allgather = false; },
+      "Legacy: every rank streams whole blocks");
+  group
+      ->add_option("--dlo-resident-layers", legacy.dlo_resident_layers,
+                   "Legacy: so many leading blocks stay on the device (0)")
       ->type_name("N");
-  group->add_option("--dlo-chunk-size-mb", legacy.dlo_chunk_size_mb,
-                    "Legacy: chunk of a gathered block in MiB (64)")
+  group
+      ->add_option("--dlo-chunk-size-mb", legacy.dlo_chunk_size_mb,
+                   "Legacy: chunk of a gathered block in MiB (64)")
       ->type_name("N");
-  group->add_option("--dlo-pin-budget-gb", legacy.dlo_pin_budget_gb,
-                    "Legacy: most pinned host memory in GiB (no limit)")
+  group
+      ->add_option("--dlo-pin-budget-gb", legacy.dlo_pin_budget_gb,
+                   "Legacy: most pinned host memory in GiB (no limit)")
       ->type_name("X");
-  group->add_flag_callback("--no-pin-memory", [&legacy] { legacy.pin_cpu_memory = false; },
-                           "Do not pin host weights");
+  group->add_flag_callback(
+      "--no-pin-memory", [&legacy] { legacy.pin_cpu_memory = false; }, "Do not pin host weights");
 }
 
 void add_device(CLI::App& command, run_options& options) {
   auto* group = command.add_option_group("Device");
-  group->add_option("--device", options.device,
-                    "sim, host or cuda[:N] (cuda where a GPU can be opened, else host)")
+  group
+      ->add_option("--device", options.device,
+                   "sim, host or cuda[:N] (cuda where a GPU can be opened, else host)")
       ->type_name("NAME");
-  group->add_option("--device-memory", options.device_memory,
-                    "Most device memory that weights may take, such as 64MiB or 20GB (no limit)")
+  group
+      ->add_option("--device-memory", options.device_memory,
+                   "Most device memory that weights may take, such as 64MiB or 20GB (no limit)")
       ->type_name("SIZE");
-  group->add_option("--sim", options.sim_model,
-                    "Model of the simulated device, such as link=25GB/s,compute=2ms,jitter=0")
+  group
+      ->add_option("--sim", options.sim_model,
+                   "Model of the simulated device, such as link=25GB/s,compute=2ms,jitter=0")
       ->type_name("MODEL");
 }
 
@@ -62,19 +70,20 @@ void add_request(CLI::App& command, run_options& options) {
       ->type_name("IDS");
   group->add_option("--seed", options.seed, "Of the initial latents (0)")->type_name("N");
   group->add_option("--steps", options.steps, "Denoising steps (4)")->type_name("N");
-  group->add_option("--guidance", options.guidance,
-                    "Classifier-free guidance; 1 or less turns it off (wan: 4)")
+  group
+      ->add_option("--guidance", options.guidance,
+                   "Classifier-free guidance; 1 or less turns it off (wan: 4)")
       ->type_name("X");
-  group->add_option("--size", options.size, "Width and height in pixels (96x64)")
-      ->type_name("WxH");
+  group->add_option("--size", options.size, "Width and height in pixels (96x64)")->type_name("WxH");
   group->add_option("--frames", options.frames, "Frames, one more than a multiple of 4 (9)")
       ->type_name("N");
 }
 
 void add_results(CLI::App& command, run_options& options) {
   auto* group = command.add_option_group("Results");
-  group->add_option("--reference", options.reference,
-                    "Take the inputs from a reference file and compare every stage with it")
+  group
+      ->add_option("--reference", options.reference,
+                   "Take the inputs from a reference file and compare every stage with it")
       ->type_name("FILE");
   group->add_flag("--compare-resident", options.compare_resident,
                   "Run once more with everything on the device and compare bytes");

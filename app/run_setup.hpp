@@ -3,14 +3,14 @@
 
 #pragma once
 
+#include <ferry/offload/config.hpp>
+#include <ferry/platform/device.hpp>
+#include <ferry/platform/error.hpp>
+
 #include "models/reference_run.hpp"
 #include "models/request.hpp"
 #include "models/wan_pipeline.hpp"
 #include "run_options.hpp"
-
-#include <ferry/offload/config.hpp>
-#include <ferry/platform/device.hpp>
-#include <ferry/platform/error.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -132,7 +132,8 @@ void span_recorder::write_trace(const std::filesystem::path& path) const {
     }
   }
   std::ofstream file(path);
-  file << json{{"traceEvents", events}, {"otherData", {{"dropped_spans", dropped_}}}}.dump() << '\n';
+  file << json{{"traceEvents", events}, {"otherData", {{"dropped_spans", dropped_}}}}.dump()
+       << '\n';
   file.close();
   if (!file)
     throw ferry_error({.code = errc::io_failure,

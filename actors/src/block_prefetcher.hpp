@@ -3,13 +3,13 @@
 
 #pragma once
 
-#include "streaming.hpp"
-
 #include <ferry/messages/block_prefetcher.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/offload/ring.hpp>
 #include <ferry/platform/host_thread.hpp>
+
+#include "streaming.hpp"
 
 #include <memory>
 #include <optional>

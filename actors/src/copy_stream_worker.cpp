@@ -3,9 +3,9 @@
 
 #include "copy_stream_worker.hpp"
 
-#include "guarded.hpp"
-
 #include <ferry/offload/wait_edges.hpp>
+
+#include "guarded.hpp"
 
 #include <utility>
 

@@ -3,12 +3,12 @@
 
 #pragma once
 
-#include "streaming.hpp"
-
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/platform/host_thread.hpp>
 #include <ferry/platform/stream.hpp>
+
+#include "streaming.hpp"
 
 #include <memory>
 #include <optional>

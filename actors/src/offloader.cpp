@@ -3,9 +3,9 @@
 
 #include "offloader.hpp"
 
-#include "guarded.hpp"
-
 #include <ferry/platform/log.hpp>
+
+#include "guarded.hpp"
 
 #include <utility>
 
@@ -20,7 +20,9 @@ offloader::offloader(caf::actor_config& config, std::shared_ptr<device> owner,
 
 offloader::behavior_type offloader::make_behavior() {
   return {
-      [this](const enable_pipeline& m) { return guarded_later<enabled>([&] { return enable(m); }); },
+      [this](const enable_pipeline& m) {
+        return guarded_later<enabled>([&] { return enable(m); });
+      },
       [this](const enable_weights& m) { return guarded_later<enabled>([&] { return enable(m); }); },
       [this](const disable_backend& m) {
         return guarded_later<answered>([&] { return disable(m); });
@@ -35,7 +37,9 @@ offloader::behavior_type offloader::make_behavior() {
       },
       [this](const start_child&) { return guarded([&] { start(); }); },
       [this](const drain_child& m) { return guarded([&] { drain(m); }); },
-      [this](const release_child& m) { return guarded_later<answered>([&] { return release(m); }); },
+      [this](const release_child& m) {
+        return guarded_later<answered>([&] { return release(m); });
+      },
   };
 }
 
@@ -123,7 +127,8 @@ caf::result<answered> offloader::end(const end_request& message) {
     throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
   phase_ = phase::changing;
   auto promise = make_response_promise<answered>();
-  // The copy worker answers behind the fetches of the request: a failed one shows here at the latest.
+  // The copy worker answers behind the fetches of the request: a failed one shows here at the
+  // latest.
   ask(prefetcher_, end_request{observed(message.stamp)}, [this, promise](result<answered> ended) {
     if (!ended) {
       const auto goes_on = ended.error().code == errc::busy;
@@ -171,8 +176,15 @@ caf::result<offload_state> offloader::query() {
     promise.deliver(describe(counts));
   };
   inquire(this, prefetcher_, options_.request_deadline, query_ring{})
-      .then([answer](const ring_counts& counts) { auto a = answer; a(counts); },
-            [answer](const caf::error&) { auto a = answer; a({}); });
+      .then(
+          [answer](const ring_counts& counts) {
+            auto a = answer;
+            a(counts);
+          },
+          [answer](const caf::error&) {
+            auto a = answer;
+            a({});
+          });
   return promise;
 }
 

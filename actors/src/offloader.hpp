@@ -3,9 +3,6 @@
 
 #pragma once
 
-#include "block_port.hpp"
-#include "placement.hpp"
-
 #include <ferry/actors/spawn.hpp>
 #include <ferry/messages/block_prefetcher.hpp>
 #include <ferry/messages/copy_stream.hpp>
@@ -13,6 +10,9 @@
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/platform/host_thread.hpp>
+
+#include "block_port.hpp"
+#include "placement.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -61,7 +61,8 @@ private:
   void check_idle() const;
   void check_fits(const transfer_plan& transfers) const;
 
-  // Disable, also of what was half enabled: close the ring, drain the streams, take everything back.
+  // Disable, also of what was half enabled: close the ring, drain the streams, take everything
+  // back.
   caf::result<answered> disable(const disable_backend& message);
   void tear_down(const causal_stamp& stamp, undo_handler then);
   [[nodiscard]] result<void> wait_for_streams(const result<answered>& drained);
@@ -74,8 +75,8 @@ private:
   caf::result<answered> announce(const announce_blocks& message);
   template <class Message>
   caf::result<answered> change(Message message, bool in_request_after);
-  void finish_change(const caf::typed_response_promise<answered>& promise,
-                     result<answered> outcome, bool in_request);
+  void finish_change(const caf::typed_response_promise<answered>& promise, result<answered> outcome,
+                     bool in_request);
   void check_enabled() const;
 
   caf::result<offload_state> query();

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "offloader.hpp"
-
-#include "guarded.hpp"
-
 #include <ferry/offload/wait_edges.hpp>
 #include <ferry/platform/log.hpp>
+
+#include "guarded.hpp"
+#include "offloader.hpp"
 
 #include <utility>
 
@@ -21,9 +20,9 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   if (!*plan)
     return enabled{.placed = false, .gate = nullptr, .stamp = observed(message.stamp)};
   check_fits((*plan)->transfers);
-  return place(std::make_unique<placement>(*owner_, message.subject, std::move(**plan),
-                                           options_.slots),
-               message.stamp);
+  return place(
+      std::make_unique<placement>(*owner_, message.subject, std::move(**plan), options_.slots),
+      message.stamp);
 }
 
 caf::result<enabled> offloader::enable(const enable_weights& message) {
@@ -45,8 +44,7 @@ void offloader::check_idle() const {
 }
 
 void offloader::check_fits(const transfer_plan& transfers) const {
-  if (auto fits =
-          check_memory(transfers, options_.slots, options_.device_memory, owner_->memory());
+  if (auto fits = check_memory(transfers, options_.slots, options_.device_memory, owner_->memory());
       !fits)
     throw ferry_error{std::move(fits.error())};
 }
@@ -104,9 +102,8 @@ void offloader::finish_enable(const causal_stamp& primed) {
   allocations_before_ = owner_->counters().allocations;
   const auto& transfers = placement_->plan().transfers;
   log(log_level::info, "ferry.actors",
-      "enable backend blocks=" + std::to_string(transfers.blocks.size()) +
-          " slots=" + std::to_string(options_.slots) +
-          " slot_bytes=" + std::to_string(transfers.slot_bytes) +
+      "enable backend blocks=" + std::to_string(transfers.blocks.size()) + " slots=" +
+          std::to_string(options_.slots) + " slot_bytes=" + std::to_string(transfers.slot_bytes) +
           " resident_bytes=" + std::to_string(transfers.resident_bytes));
   enabling_.deliver(enabled{.placed = true, .gate = port_, .stamp = observed(primed)});
   enabling_ = {};

@@ -3,14 +3,14 @@
 
 #include "ferry/actors/runtime.hpp"
 
-#include "ask.hpp"
-#include "guarded.hpp"
-
 #include <ferry/actors/spawn.hpp>
 #include <ferry/messages/type_ids.hpp>
 #include <ferry/offload/bare_weights.hpp>
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/platform/log.hpp>
+
+#include "ask.hpp"
+#include "guarded.hpp"
 
 #include <mutex>
 #include <utility>
@@ -48,14 +48,12 @@ std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_p
        }},
       {"block_prefetcher",
        [&system, owner, &who]() -> child_actor {
-         return who.prefetcher =
-                    spawn_block_prefetcher(system, owner, who.copies, who.supervisor);
+         return who.prefetcher = spawn_block_prefetcher(system, owner, who.copies, who.supervisor);
        }},
       {"offloader",
        [&system, owner, &who, offloading]() -> child_actor {
-         return who.offloader =
-                    spawn_offloader(system, threading::own_thread, owner, offloading, who.copies,
-                                    who.prefetcher, who.supervisor);
+         return who.offloader = spawn_offloader(system, threading::own_thread, owner, offloading,
+                                                who.copies, who.prefetcher, who.supervisor);
        }},
   };
 }
@@ -162,8 +160,8 @@ result<void> runtime::stop(std::chrono::milliseconds deadline) {
   auto at = impl_->running();
   if (!at)
     return {};
-  auto done = ask<stopped>((*at)->system, (*at)->who.supervisor,
-                           deadline + std::chrono::seconds{1}, stop_children{deadline});
+  auto done = ask<stopped>((*at)->system, (*at)->who.supervisor, deadline + std::chrono::seconds{1},
+                           stop_children{deadline});
   if (!done)
     return tl::unexpected(failure{done.error().code, "supervisor: " + done.error().detail});
   for (const auto& each : done->stamps)
@@ -184,8 +182,7 @@ result<void> runtime::enable(std::shared_ptr<pipeline> subject, const offload_co
       .map([](const std::shared_ptr<block_gate>&) {});
 }
 
-result<std::shared_ptr<block_gate>>
-runtime::enable(std::shared_ptr<const bare_weights> weights) {
+result<std::shared_ptr<block_gate>> runtime::enable(std::shared_ptr<const bare_weights> weights) {
   return impl_->enable(enable_weights{std::move(weights), {}});
 }
 

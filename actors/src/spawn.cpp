@@ -17,8 +17,7 @@ supervisor_actor spawn_supervisor(caf::actor_system& system, std::vector<start_s
   return system.spawn<supervisor>(std::move(steps), start_deadline);
 }
 
-copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system,
-                                           std::shared_ptr<device> owner,
+copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system, std::shared_ptr<device> owner,
                                            const supervisor_actor& supervisor) {
   return system.spawn<copy_stream_worker>(std::move(owner), supervisor);
 }

@@ -3,13 +3,13 @@
 
 #pragma once
 
-#include "ticket_board.hpp"
-
 #include <ferry/offload/host_master.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/event.hpp>
 #include <ferry/platform/stream.hpp>
+
+#include "ticket_board.hpp"
 
 #include <cstddef>
 #include <deque>

@@ -3,9 +3,9 @@
 
 #include "supervisor.hpp"
 
-#include "guarded.hpp"
-
 #include <ferry/platform/log.hpp>
+
+#include "guarded.hpp"
 
 #include <utility>
 
@@ -121,7 +121,8 @@ void supervisor::gone(const std::string& child, std::uint64_t generation,
                       const caf::error& reason) {
   if (phase_ == phase::stopping)
     return;
-  report({child, generation,
+  report({child,
+          generation,
           {errc::internal, child + " ended by itself: " + to_failure(reason).detail}});
 }
 

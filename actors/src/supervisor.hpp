@@ -3,10 +3,10 @@
 
 #pragma once
 
-#include "terminator.hpp"
-
 #include <ferry/actors/spawn.hpp>
 #include <ferry/messages/supervisor.hpp>
+
+#include "terminator.hpp"
 
 #include <chrono>
 #include <cstddef>

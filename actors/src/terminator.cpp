@@ -20,8 +20,7 @@ void terminator::drain(children whom, drain_child message, std::chrono::nanoseco
   whom.pop_back();
   // A child that does not answer is gone or late; its release will tell.
   const auto go_on = [=, this] { drain(whom, message, deadline, then); };
-  inquire(self_, next, deadline, message)
-      .then(go_on, [go_on](const caf::error&) { go_on(); });
+  inquire(self_, next, deadline, message).then(go_on, [go_on](const caf::error&) { go_on(); });
 }
 
 void terminator::release(children whom, std::chrono::steady_clock::time_point until,

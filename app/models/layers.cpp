@@ -43,8 +43,8 @@ at::Tensor linear::forward_f32(const at::Tensor& input) const {
 }
 
 t5_rms_norm::t5_rms_norm(const weights& source, std::int64_t width, double epsilon)
-    : weight_{register_parameter("weight", source.take("weight", {width}), false)}, epsilon_{
-                                                                                        epsilon} {}
+    : weight_{register_parameter("weight", source.take("weight", {width}), false)},
+      epsilon_{epsilon} {}
 
 at::Tensor t5_rms_norm::forward(const at::Tensor& input) const {
   const auto exact = input.to(at::kFloat);
@@ -53,8 +53,8 @@ at::Tensor t5_rms_norm::forward(const at::Tensor& input) const {
 }
 
 rms_norm::rms_norm(const weights& source, std::int64_t width, double epsilon)
-    : weight_{register_parameter("weight", source.take("weight", {width}), false)}, epsilon_{
-                                                                                        epsilon} {}
+    : weight_{register_parameter("weight", source.take("weight", {width}), false)},
+      epsilon_{epsilon} {}
 
 at::Tensor rms_norm::forward(const at::Tensor& input) const {
   return at::rms_norm(input, weight_.sizes(), weight_.to(input.scalar_type()), epsilon_);

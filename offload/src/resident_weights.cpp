@@ -3,9 +3,9 @@
 
 #include "ferry/offload/resident_weights.hpp"
 
-#include "subtree.hpp"
-
 #include <ferry/platform/memory.hpp>
+
+#include "subtree.hpp"
 
 #include <cstring>
 #include <new>

@@ -96,7 +96,7 @@ mapped_file::mapped_file(std::filesystem::path path) : path_(std::move(path)) {
   const auto file = descriptor(path_);
   if (file.number() < 0)
     throw file_error(path_, "cannot open", errno);
-  struct ::stat status {};
+  struct ::stat status{};
   if (::fstat(file.number(), &status) != 0)
     throw file_error(path_, "cannot inspect", errno);
   if (S_ISDIR(status.st_mode))

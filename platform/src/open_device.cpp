@@ -28,9 +28,9 @@ bool names_cuda(std::string_view name) noexcept {
   if (!name.starts_with("cuda"))
     return false;
   const auto rest = name.substr(4);
-  return rest.empty() || (rest.size() > 1 && rest.front() == ':' &&
-                          std::ranges::all_of(rest.substr(1),
-                                              [](char c) { return c >= '0' && c <= '9'; }));
+  return rest.empty() ||
+         (rest.size() > 1 && rest.front() == ':' &&
+          std::ranges::all_of(rest.substr(1), [](char c) { return c >= '0' && c <= '9'; }));
 }
 
 opened open_sim(const device_options& options) {

@@ -88,10 +88,9 @@ std::optional<std::uint64_t> read(std::string_view text, std::span<const unit> u
 
 tl::unexpected<failure> unreadable(std::string_view what, std::string_view text,
                                    std::string_view allowed) {
-  return tl::unexpected(failure{
-      .code = errc::invalid_argument,
-      .detail = std::string(what) + " '" + std::string(text) + "' cannot be read; expected " +
-                std::string(allowed)});
+  return tl::unexpected(failure{.code = errc::invalid_argument,
+                                .detail = std::string(what) + " '" + std::string(text) +
+                                          "' cannot be read; expected " + std::string(allowed)});
 }
 
 } // namespace

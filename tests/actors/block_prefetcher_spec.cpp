@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "streaming.hpp"
-
 #include <ferry/actors/spawn.hpp>
 #include <ferry/platform/sim_device.hpp>
 
+#include "streaming.hpp"
 #include "support/actor_world.hpp"
 #include "support/byte_blocks.hpp"
 #include "support/catch.hpp"
@@ -54,9 +53,7 @@ private:
 
 /// A prefetcher over two slots and a ring of four blocks, whose copies are taken down in `log`.
 struct ring_rig {
-  ring_rig() {
-    REQUIRE(world.ask<void>(subject, start_child{3}));
-  }
+  ring_rig() { REQUIRE(world.ask<void>(subject, start_child{3})); }
   ~ring_rig() {
     static_cast<void>(world.ask<answered>(subject, release_child{}));
     kill(copies);
@@ -82,14 +79,12 @@ struct ring_rig {
   actor_world world;
   std::shared_ptr<sim_device> gpu = std::make_shared<sim_device>(sim_options{});
   byte_blocks blocks{{4}, 0};
-  std::shared_ptr<streaming> through =
-      std::make_shared<streaming>(*gpu, blocks.weights()->plan, 2);
+  std::shared_ptr<streaming> through = std::make_shared<streaming>(*gpu, blocks.weights()->plan, 2);
   test::message_log log = test::make_message_log();
   test::fake_supervisor::reports reports = std::make_shared<std::vector<child_failed>>();
   supervisor_actor supervisor = world.system().spawn<test::fake_supervisor>(reports);
   copy_stream_actor copies = world.system().spawn<fake_copies>(log, through);
-  block_prefetcher_actor subject =
-      spawn_block_prefetcher(world.system(), gpu, copies, supervisor);
+  block_prefetcher_actor subject = spawn_block_prefetcher(world.system(), gpu, copies, supervisor);
 };
 
 TEST_CASE("opening brings the first blocks on their way", "[actors][prefetcher]") {

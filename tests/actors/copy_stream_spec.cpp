@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "streaming.hpp"
-
 #include <ferry/actors/spawn.hpp>
 #include <ferry/platform/arena.hpp>
 #include <ferry/platform/sim_device.hpp>
 
+#include "streaming.hpp"
 #include "support/actor_world.hpp"
 #include "support/byte_blocks.hpp"
 #include "support/catch.hpp"
@@ -75,8 +74,7 @@ TEST_CASE("a copy worker that cannot make its stream fails to start and may be s
   CHECK(rig.start());
 }
 
-TEST_CASE("opening loads the residents and answers with their event recorded",
-          "[actors][copies]") {
+TEST_CASE("opening loads the residents and answers with their event recorded", "[actors][copies]") {
   copy_rig rig;
   REQUIRE(rig.start());
 
@@ -112,9 +110,9 @@ TEST_CASE("a fetched block is on the board, behind its copies", "[actors][copies
   const auto ticket = rig.through->board().take(block_id{2}, 0);
   REQUIRE(ticket);
   rig.through->at(ticket->slot).ready.synchronize({"test"});
-  CHECK(std::ranges::equal(
-      rig.through->at(ticket->slot).bytes.first(rig.plan.blocks[2].layout.bytes),
-      rig.blocks.weights()->blocks[2]->segments().front().source));
+  CHECK(
+      std::ranges::equal(rig.through->at(ticket->slot).bytes.first(rig.plan.blocks[2].layout.bytes),
+                         rig.blocks.weights()->blocks[2]->segments().front().source));
 }
 
 TEST_CASE("a fetch without an open backend does nothing", "[actors][copies]") {
@@ -185,8 +183,7 @@ TEST_CASE("a discarded slot is worthless behind the copies into it", "[actors][c
                             [](std::byte each) { return each == std::byte{0xff}; }));
 }
 
-TEST_CASE("a released copy worker has no stream and answers nobody any more",
-          "[actors][copies]") {
+TEST_CASE("a released copy worker has no stream and answers nobody any more", "[actors][copies]") {
   copy_rig rig;
   REQUIRE(rig.start());
   const auto streams = rig.gpu->counters().streams;

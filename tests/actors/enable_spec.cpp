@@ -46,8 +46,7 @@ contents everything(const fake_module& from) {
 /// A pipeline of four denoiser blocks and three encoder blocks, and a runtime over a simulated
 /// device.
 struct offloaded {
-  explicit offloaded(runtime_options options = {.acquire_deadline = 5s})
-      : subject(gpu, options) {
+  explicit offloaded(runtime_options options = {.acquire_deadline = 5s}) : subject(gpu, options) {
     model->declare(test::roles).plan(test::planned());
     REQUIRE(subject.start());
   }

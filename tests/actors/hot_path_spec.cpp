@@ -197,8 +197,8 @@ const std::byte* arena_of(const sim_device& gpu) {
 }
 
 /// Lives through everything that a wait orders: fetches that nobody uses, several requests, and a
-/// copy that fails, so that the last uses of the slots are followed by no fetch. Returns whether all
-/// bytes were right.
+/// copy that fails, so that the last uses of the slots are followed by no fetch. Returns whether
+/// all bytes were right.
 bool whole_life(sim_device& gpu) {
   const auto shared = std::shared_ptr<sim_device>{&gpu, [](sim_device*) {}};
   const byte_blocks blocks{{5}, 2};

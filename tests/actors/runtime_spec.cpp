@@ -146,8 +146,7 @@ TEST_CASE("a stop disables what is enabled", "[actors][runtime]") {
   CHECK(gpu->race_count() == 0);
 }
 
-TEST_CASE("a gate may outlive its backend and its runtime, and then fails",
-          "[actors][runtime]") {
+TEST_CASE("a gate may outlive its backend and its runtime, and then fails", "[actors][runtime]") {
   const byte_blocks blocks{{4}, 0};
   std::shared_ptr<block_gate> gate;
   {

@@ -73,8 +73,7 @@ struct family {
     std::vector<start_step> steps;
     for (const std::string name : {"a", "b", "c"})
       steps.push_back({name, [this, name]() -> child_actor {
-                         return children[name] =
-                                    world.system().spawn<fake_child>(name, log, how);
+                         return children[name] = world.system().spawn<fake_child>(name, log, how);
                        }});
     subject = spawn_supervisor(world.system(), std::move(steps), 1s);
   }

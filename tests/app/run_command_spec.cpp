@@ -42,10 +42,9 @@ TEST_CASE("a streamed run agrees with the reference and with the resident run", 
   const auto checkpoint = GENERATE("wan-tiny", "wan-dual-tiny");
   const auto device = GENERATE("sim", "host");
 
-  const auto done =
-      run_program({"run", data(checkpoint), "--reference",
-                   data(checkpoint) + "/reference.safetensors", "--config", layer, "--device",
-                   device, "--compare-resident", "--report", "-"});
+  const auto done = run_program({"run", data(checkpoint), "--reference",
+                                 data(checkpoint) + "/reference.safetensors", "--config", layer,
+                                 "--device", device, "--compare-resident", "--report", "-"});
 
   REQUIRE(done.code == 0);
   const auto report = json::parse(done.out);
@@ -63,9 +62,9 @@ TEST_CASE("a streamed run agrees with the reference and with the resident run", 
 
 TEST_CASE("a run on the simulated device takes the same virtual time every time", "[app][run]") {
   const auto once = [] {
-    const auto done = run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim",
-                                   "--sim", "link=1MB/s,compute=2ms,jitter=0.3,seed=5", "--steps",
-                                   "2", "--report", "-"});
+    const auto done =
+        run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim", "--sim",
+                     "link=1MB/s,compute=2ms,jitter=0.3,seed=5", "--steps", "2", "--report", "-"});
     REQUIRE(done.code == 0);
     auto report = json::parse(done.out);
     return json{report["step_s"], report["exposed_wait_s"], report["output_sha256"]};
@@ -82,9 +81,9 @@ TEST_CASE("a run leaves its latents and a trace that can be read", "[app][run]")
   const auto out = scratch.path() / "out";
   const auto trace = scratch.path() / "trace.json";
 
-  const auto done = run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim",
-                                 "--steps", "1", "--output", out.string(), "--trace",
-                                 trace.string()});
+  const auto done =
+      run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim", "--steps", "1",
+                   "--output", out.string(), "--trace", trace.string()});
 
   CHECK(done.code == 0);
   CHECK_THAT(done.out, Contains("peak on the device") && Contains("blocking loads"));

@@ -24,12 +24,12 @@ struct goal {
   outcome (*measure)();
 };
 
-outcome measure_schedule();   // P1
-outcome measure_control();    // P6
-outcome measure_dynamic();    // P8
-outcome measure_memory();     // P9
-outcome measure_exactness();  // P10
-outcome measure_growth();     // P17
+outcome measure_schedule();  // P1
+outcome measure_control();   // P6
+outcome measure_dynamic();   // P8
+outcome measure_memory();    // P9
+outcome measure_exactness(); // P10
+outcome measure_growth();    // P17
 
 /// Returns `value` with three decimals.
 [[nodiscard]] std::string decimal(double value);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "goal.hpp"
-
 #include <ferry/platform/error.hpp>
+
+#include "goal.hpp"
 
 #include <CLI/CLI.hpp>
 

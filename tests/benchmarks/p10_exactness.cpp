@@ -3,18 +3,16 @@
 
 // P10: the bytes that come out of a pipeline are the same however its weights were moved.
 
-#include "goal.hpp"
-
-#include "bare_stack.hpp"
-
-#include "models/reference_run.hpp"
-#include "models/wan_pipeline.hpp"
-
 #include <ferry/offload/config_legacy.hpp>
 #include <ferry/offload/resident_weights.hpp>
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/sim_device.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
+
+#include "bare_stack.hpp"
+#include "goal.hpp"
+#include "models/reference_run.hpp"
+#include "models/wan_pipeline.hpp"
 
 #include <algorithm>
 #include <filesystem>

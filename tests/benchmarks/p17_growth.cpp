@@ -3,13 +3,12 @@
 
 // P17: the cost of a block and of a tensor does not grow with how many there are.
 
+#include <ferry/offload/config_legacy.hpp>
+
 #include "bare_stack.hpp"
 #include "goal.hpp"
 #include "many_tensors.hpp"
-
 #include "support/null_device.hpp"
-
-#include <ferry/offload/config_legacy.hpp>
 
 #include <malloc.h>
 
@@ -72,8 +71,8 @@ double block_cost_of_ranks(std::size_t ranks) {
 }
 
 struct tensor_cost {
-  double enable_us = 0;  ///< Time to enable, a tensor.
-  double bookkeeping = 0;///< Bytes held while enabled, a tensor.
+  double enable_us = 0;   ///< Time to enable, a tensor.
+  double bookkeeping = 0; ///< Bytes held while enabled, a tensor.
 };
 
 /// Empties the processor's caches, as they are when a program enables: otherwise a thousand tensors
@@ -144,8 +143,7 @@ outcome measure_growth() {
                 decimal(rings) + " with rings, " + decimal(ranks) +
                 " with ranks (target <= 1.3), enable " + decimal(enable) +
                 " at 100000 tensors (target <= 1.3), " +
-                std::to_string(static_cast<long>(bookkeeping)) +
-                " bytes a tensor (target <= 512)";
+                std::to_string(static_cast<long>(bookkeeping)) + " bytes a tensor (target <= 512)";
   return result;
 }
 

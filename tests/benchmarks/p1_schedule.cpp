@@ -4,12 +4,12 @@
 // P1: the step time of the real runtime on the simulated device against the best that any schedule
 // of the same ring can reach.
 
+#include <ferry/platform/sim_device.hpp>
+
 #include "bare_stack.hpp"
 #include "block_ends.hpp"
 #include "goal.hpp"
 #include "ring_bound.hpp"
-
-#include <ferry/platform/sim_device.hpp>
 
 #include <array>
 #include <cmath>

@@ -7,7 +7,6 @@
 #include "bare_stack.hpp"
 #include "condvar_ring.hpp"
 #include "goal.hpp"
-
 #include "support/null_device.hpp"
 
 #include <algorithm>

@@ -4,11 +4,11 @@
 // P8: blocks that are skipped, a rank that runs part of the stack, and a switch of the denoiser:
 // nothing is loaded while its block waits, and the step stays at the bound of what really ran.
 
+#include <ferry/platform/sim_device.hpp>
+
 #include "bare_stack.hpp"
 #include "block_ends.hpp"
 #include "goal.hpp"
-
-#include <ferry/platform/sim_device.hpp>
 
 #include <array>
 #include <cstdint>

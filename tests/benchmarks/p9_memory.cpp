@@ -5,10 +5,10 @@
 // nothing, and pinned memory is as large as the weights. The baseline for pinning is the rule of
 // torch's pinned allocator, which rounds each block to a power of two.
 
+#include <ferry/platform/sim_device.hpp>
+
 #include "bare_stack.hpp"
 #include "goal.hpp"
-
-#include <ferry/platform/sim_device.hpp>
 
 #include <array>
 #include <bit>
@@ -65,8 +65,8 @@ outcome measure_memory() {
         largest = std::max(largest, bytes);
       }
       const auto counters = sim->counters();
-      const double excess = static_cast<double>(counters.peak_device_bytes) -
-                            static_cast<double>(slots * largest);
+      const double excess =
+          static_cast<double>(counters.peak_device_bytes) - static_cast<double>(slots * largest);
       const double pinned =
           static_cast<double>(counters.peak_pinned_bytes) / static_cast<double>(weights);
       const double rounded = static_cast<double>(torch) / static_cast<double>(weights);
@@ -81,8 +81,8 @@ outcome measure_memory() {
       worst_pinned = std::max(worst_pinned, pinned);
       least_torch = std::min(least_torch, rounded);
     }
-  result.met = worst_excess <= 1 << 20 && allocations == 0 && worst_pinned <= 1.02 &&
-               least_torch >= 1.5;
+  result.met =
+      worst_excess <= 1 << 20 && allocations == 0 && worst_pinned <= 1.02 && least_torch >= 1.5;
   result.text = "memory discipline: " + std::to_string(static_cast<long>(worst_excess)) +
                 " bytes beyond residents and slots (target <= 1 MiB), " +
                 std::to_string(allocations) + " allocations in steady steps (target 0), pinned " +

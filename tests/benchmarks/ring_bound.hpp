@@ -16,8 +16,8 @@ struct ring_shape {
 };
 
 /// Returns the least time of the last of `steps` passes. If all blocks are alike that is the larger
-/// of the two sums; otherwise what the ring recurrence gives, in which a fetch starts as soon as the
-/// link and its slot are free and a block as soon as it is there:
+/// of the two sums; otherwise what the ring recurrence gives, in which a fetch starts as soon as
+/// the link and its slot are free and a block as soon as it is there:
 ///
 ///     start(k) = max(end of fetch k-1, done(k - slots));  ready(k) = start(k) + transfer(k)
 ///     begin(k) = max(done(k - 1), ready(k));              done(k) = begin(k) + compute(k)

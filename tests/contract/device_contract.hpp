@@ -37,8 +37,8 @@ template <class Attempt>
 
 // Order
 
-TEMPLATE_TEST_CASE("operations of one stream run in the order they were enqueued",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+TEMPLATE_TEST_CASE("operations of one stream run in the order they were enqueued", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto first = pinned(*owner, 1);
@@ -58,7 +58,7 @@ TEMPLATE_TEST_CASE("operations of one stream run in the order they were enqueued
 }
 
 TEMPLATE_TEST_CASE("a stream that waits for an event sees what was enqueued before its record",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+                   "[contract]", FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto weights = pinned(*owner, 7);
@@ -76,8 +76,8 @@ TEMPLATE_TEST_CASE("a stream that waits for an event sees what was enqueued befo
   CHECK(holds(*owner, seen, 7));
 }
 
-TEMPLATE_TEST_CASE("a wait keeps to the record that was current when it was made",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+TEMPLATE_TEST_CASE("a wait keeps to the record that was current when it was made", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto first = pinned(*owner, 1);
@@ -102,8 +102,8 @@ TEMPLATE_TEST_CASE("a wait keeps to the record that was current when it was made
   CHECK(holds(*owner, seen, 1));
 }
 
-TEMPLATE_TEST_CASE("an event that was never recorded is ready and holds nothing back",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+TEMPLATE_TEST_CASE("an event that was never recorded is ready and holds nothing back", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   stream queue(*owner, "queue");
   event never(*owner);
@@ -115,8 +115,8 @@ TEMPLATE_TEST_CASE("an event that was never recorded is ready and holds nothing 
   CHECK(never.ready());
 }
 
-TEMPLATE_TEST_CASE("an event recorded on an idle stream is ready once synchronized",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+TEMPLATE_TEST_CASE("an event recorded on an idle stream is ready once synchronized", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   stream queue(*owner, "queue");
   event recorded(*owner);
@@ -128,7 +128,7 @@ TEMPLATE_TEST_CASE("an event recorded on an idle stream is ready once synchroniz
 }
 
 TEMPLATE_TEST_CASE("synchronizing an event waits for what was enqueued before its record",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+                   "[contract]", FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto weights = pinned(*owner, 3);
@@ -190,7 +190,7 @@ TEMPLATE_TEST_CASE("an order through many streams is kept", "[contract]", FERRY_
 }
 
 TEMPLATE_TEST_CASE("where compute runs on the host, settling a stream shows what it waited for",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+                   "[contract]", FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   if (!owner->traits().computes_on_host)
     return;
@@ -212,7 +212,7 @@ TEMPLATE_TEST_CASE("where compute runs on the host, settling a stream shows what
 }
 
 TEMPLATE_TEST_CASE("copies of no bytes are in order like any other", "[contract]",
-                        FERRY_DEVICE_SUBJECTS) {
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   stream queue(*owner, "queue");
   event done(*owner);
@@ -225,7 +225,7 @@ TEMPLATE_TEST_CASE("copies of no bytes are in order like any other", "[contract]
 }
 
 TEMPLATE_TEST_CASE("discarded memory can be written and read again", "[contract]",
-                        FERRY_DEVICE_SUBJECTS) {
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto weights = pinned(*owner, 6);
@@ -271,7 +271,7 @@ TEMPLATE_TEST_CASE("two threads may use two streams at once", "[contract]", FERR
 // Memory
 
 TEMPLATE_TEST_CASE("every block of memory is aligned to 256 bytes", "[contract]",
-                        FERRY_DEVICE_SUBJECTS) {
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto bytes = GENERATE(std::size_t{1}, std::size_t{255}, std::size_t{257}, 1000003u);
   const auto kind = GENERATE(memory_kind::device, memory_kind::pinned);
@@ -284,7 +284,7 @@ TEMPLATE_TEST_CASE("every block of memory is aligned to 256 bytes", "[contract]"
 }
 
 TEMPLATE_TEST_CASE("memory is accounted for while it is allocated", "[contract]",
-                        FERRY_DEVICE_SUBJECTS) {
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto before = owner->counters();
 
@@ -307,7 +307,7 @@ TEMPLATE_TEST_CASE("memory is accounted for while it is allocated", "[contract]"
 }
 
 TEMPLATE_TEST_CASE("asking for more memory than is free fails and says how much there is",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+                   "[contract]", FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto before = owner->counters();
   const auto free = owner->memory().free;
@@ -318,8 +318,8 @@ TEMPLATE_TEST_CASE("asking for more memory than is free fails and says how much 
     FAIL("allocated more than is free");
   } catch (const device_error& error) {
     CHECK(error.code() == errc::out_of_device_memory);
-    CHECK_THAT(error.what(), Catch::Contains(std::to_string(free + 1)) &&
-                                 Catch::Contains(std::to_string(total)));
+    CHECK_THAT(error.what(),
+               Catch::Contains(std::to_string(free + 1)) && Catch::Contains(std::to_string(total)));
   }
   CHECK(owner->counters().device_bytes == before.device_bytes);
 }
@@ -339,7 +339,7 @@ TEMPLATE_TEST_CASE("released memory can be allocated again", "[contract]", FERRY
 // Handles
 
 TEMPLATE_TEST_CASE("a stream or event that is gone is refused as stale", "[contract]",
-                        FERRY_DEVICE_SUBJECTS) {
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto queue = owner->create_stream("queue");
   const auto gone_queue = owner->create_stream("gone");
@@ -365,7 +365,7 @@ TEMPLATE_TEST_CASE("a stream or event that is gone is refused as stale", "[contr
 }
 
 TEMPLATE_TEST_CASE("destroying a stream or event twice does no harm", "[contract]",
-                        FERRY_DEVICE_SUBJECTS) {
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto queue = owner->create_stream("queue");
   const auto mark = owner->create_event();
@@ -382,7 +382,7 @@ TEMPLATE_TEST_CASE("destroying a stream or event twice does no harm", "[contract
 }
 
 TEMPLATE_TEST_CASE("an event outlives the stream that it was recorded on", "[contract]",
-                        FERRY_DEVICE_SUBJECTS) {
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto weights = pinned(*owner, 8);
@@ -402,7 +402,7 @@ TEMPLATE_TEST_CASE("an event outlives the stream that it was recorded on", "[con
 }
 
 TEMPLATE_TEST_CASE("a thousand streams and events come and go without a trace", "[contract]",
-                        FERRY_DEVICE_SUBJECTS) {
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto weights = pinned(*owner, 1);
@@ -424,7 +424,7 @@ TEMPLATE_TEST_CASE("a thousand streams and events come and go without a trace", 
 // Threads of control
 
 TEMPLATE_TEST_CASE("what a sender knew can be taken over by the receiver of its message",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+                   "[contract]", FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto sender = host_thread(*owner, "sender");
   const auto receiver = host_thread(*owner, "receiver");
@@ -452,8 +452,8 @@ TEMPLATE_TEST_CASE("what a sender knew can be taken over by the receiver of its 
   CHECK(correct);
 }
 
-TEMPLATE_TEST_CASE("entering a host thread returns whom the caller acted as before",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+TEMPLATE_TEST_CASE("entering a host thread returns whom the caller acted as before", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto outer = owner->create_host_thread("outer");
   const auto inner = owner->create_host_thread("inner");
@@ -468,7 +468,7 @@ TEMPLATE_TEST_CASE("entering a host thread returns whom the caller acted as befo
 }
 
 TEMPLATE_TEST_CASE("the time of a host thread does not go backwards", "[contract]",
-                        FERRY_DEVICE_SUBJECTS) {
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto before = owner->now();
 
@@ -499,7 +499,7 @@ TEMPLATE_TEST_CASE("counters tell the direction of a copy", "[contract]", FERRY_
 }
 
 TEMPLATE_TEST_CASE("an observer is told of every stream and operation while it is attached",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+                   "[contract]", FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto weights = pinned(*owner, 1);
@@ -527,8 +527,8 @@ TEMPLATE_TEST_CASE("an observer is told of every stream and operation while it i
   CHECK(copies[0].start <= copies[0].end);
 }
 
-TEMPLATE_TEST_CASE("marks and computes are reported in the order of their stream",
-                        "[contract]", FERRY_DEVICE_SUBJECTS) {
+TEMPLATE_TEST_CASE("marks and computes are reported in the order of their stream", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto weights = pinned(*owner, 1);

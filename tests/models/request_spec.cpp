@@ -32,9 +32,7 @@ struct bad_field {
 };
 
 bad_field each_bad_field() {
-  const auto ids = [](request & r) -> auto& {
-    return r.positive.ids;
-  };
+  const auto ids = [](request& r) -> auto& { return r.positive.ids; };
   return GENERATE_COPY(
       bad_field{[=](request& r) { ids(r)[1] = 999999; },
                 "prompt_ids[1] is 999999; expected an integer from 0 to 255"},
@@ -48,13 +46,9 @@ bad_field each_bad_field() {
                 "negative_prompt_ids[0] is 256; expected an integer from 0 to 255"},
       bad_field{[](request& r) { r.positive.mask = {1}; },
                 "the length of the mask of prompt_ids is 1; expected one entry an id, 3"},
-      bad_field{[](request& r) {
-                  r.positive.mask = {1, 2, 0};
-                },
+      bad_field{[](request& r) { r.positive.mask = {1, 2, 0}; },
                 "an entry of the mask of prompt_ids is 2; expected an integer from 0 to 1"},
-      bad_field{[](request& r) {
-                  r.positive.mask = {0, 0, 0};
-                },
+      bad_field{[](request& r) { r.positive.mask = {0, 0, 0}; },
                 "the number of ids that the mask of prompt_ids lets through is 0; expected an "
                 "integer from 1 to 3"},
       bad_field{[](request& r) { r.steps = 0; }, "steps is 0; expected an integer from 1 to 1000"},
@@ -73,22 +67,14 @@ bad_field each_bad_field() {
       bad_field{[](request& r) { r.frames = 8; }, "frames is 8; expected 4k+1, at most 253"},
       bad_field{[](request& r) { r.frames = 257; }, "frames is 257; expected 4k+1, at most 253"},
       bad_field{[](request& r) { r.frames = 0; }, "frames is 0; expected 4k+1, at most 253"},
-      bad_field{[](request& r) {
-                  r.initial_latents = at::zeros({1, 4, 1, 2, 2});
-                },
+      bad_field{[](request& r) { r.initial_latents = at::zeros({1, 4, 1, 2, 2}); },
                 "the shape of initial_latents is [1, 4, 1, 2, 2]; expected [1, 16, frames, rows, "
                 "columns]"},
-      bad_field{[](request& r) {
-                  r.initial_latents = at::zeros({1, 16, 1, 2, 3});
-                },
+      bad_field{[](request& r) { r.initial_latents = at::zeros({1, 16, 1, 2, 3}); },
                 "the columns of initial_latents is 3; expected a multiple of 2 from 2 to 128"},
-      bad_field{[](request& r) {
-                  r.initial_latents = at::zeros({1, 16, 1, 0, 2});
-                },
+      bad_field{[](request& r) { r.initial_latents = at::zeros({1, 16, 1, 0, 2}); },
                 "the rows of initial_latents is 0; expected a multiple of 2 from 2 to 128"},
-      bad_field{[](request& r) {
-                  r.initial_latents = at::zeros({1, 16, 1, 2, 2}, at::kDouble);
-                },
+      bad_field{[](request& r) { r.initial_latents = at::zeros({1, 16, 1, 2, 2}, at::kDouble); },
                 "the type of initial_latents is Double; expected Float"});
 }
 

@@ -34,11 +34,7 @@ damage each_damage() {
   return GENERATE(
       damage{encoder_file, [](json& h) { rename(h, norm, "other"); }, errc::invalid_checkpoint,
              "text_encoder has no tensor 'encoder.final_layer_norm.weight'; expected shape [32]"},
-      damage{encoder_file,
-             [](json& h) {
-               h[gate]["shape"] = {32, 64};
-             },
-             errc::invalid_checkpoint,
+      damage{encoder_file, [](json& h) { h[gate]["shape"] = {32, 64}; }, errc::invalid_checkpoint,
              "text_encoder: tensor 'encoder.block.3.layer.1.DenseReluDense.wi_0.weight' has shape "
              "[32, 64]; expected [64, 32]"},
       damage{encoder_file, [](json& h) { rename(h, "shared.weight", "other"); },
@@ -66,10 +62,7 @@ damage each_damage() {
              "text_encoder is of the unknown class 'LlamaModel'; known are WanPipeline, "
              "FlowMatchEulerDiscreteScheduler, UMT5EncoderModel, WanTransformer3DModel, "
              "AutoencoderKLWan"},
-      damage{"model_index.json",
-             [](json& i) {
-               i["transformer"] = {nullptr, nullptr};
-             },
+      damage{"model_index.json", [](json& i) { i["transformer"] = {nullptr, nullptr}; },
              errc::invalid_checkpoint, "transformer is missing; expected a WanTransformer3DModel"},
       damage{"model_index.json", [](json& i) { i.erase("boundary_ratio"); },
              errc::invalid_checkpoint, "boundary_ratio is missing"});

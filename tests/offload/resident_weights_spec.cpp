@@ -38,9 +38,10 @@ TEST_CASE("resident weights are an aligned copy that goes away again", "[offload
 
 TEST_CASE("weights that share memory weigh it once", "[offload][resident]") {
   const auto matrix = tensor({4, 4});
-  const auto root = node("test.root")
-                        ->child("embed", node("embed")->parameter("weight", matrix))
-                        ->child("head", node("head")->parameter("weight", view(matrix, {16}, {1}, 0)));
+  const auto root =
+      node("test.root")
+          ->child("embed", node("embed")->parameter("weight", matrix))
+          ->child("head", node("head")->parameter("weight", view(matrix, {16}, {1}, 0)));
 
   CHECK(weight_bytes(root) == 4 * 4 * 4);
 }

@@ -107,10 +107,8 @@ private:
 };
 
 copy_operation fetch(mutable_bytes target, const_bytes source) {
-  return {.target = target,
-          .source = source,
-          .from = memory_kind::mapped,
-          .tag = {.what = "fetch"}};
+  return {
+      .target = target, .source = source, .from = memory_kind::mapped, .tag = {.what = "fetch"}};
 }
 
 } // namespace
@@ -218,16 +216,16 @@ TEST_CASE("a wait for work that has not run holds a stream of the host device ba
 
 TEST_CASE("a compute on the host device lasts until the next operation or record on its stream") {
   using step = void (*)(std::unique_ptr<stream>&, event&);
-  const step next = GENERATE(
-      step([](std::unique_ptr<stream>& queue, event& done) { queue->record(done); }),
-      step([](std::unique_ptr<stream>& queue, event&) { queue->discard({}, {}); }),
-      step([](std::unique_ptr<stream>& queue, event&) { queue->mark({}); }),
-      step([](std::unique_ptr<stream>& queue, event&) { queue->compute({}); }),
-      step([](std::unique_ptr<stream>& queue, event&) {
-        queue->copy({.target = {}, .source = {}});
-        queue->synchronize(contract_edge);
-      }),
-      step([](std::unique_ptr<stream>& queue, event&) { queue.reset(); }));
+  const step next =
+      GENERATE(step([](std::unique_ptr<stream>& queue, event& done) { queue->record(done); }),
+               step([](std::unique_ptr<stream>& queue, event&) { queue->discard({}, {}); }),
+               step([](std::unique_ptr<stream>& queue, event&) { queue->mark({}); }),
+               step([](std::unique_ptr<stream>& queue, event&) { queue->compute({}); }),
+               step([](std::unique_ptr<stream>& queue, event&) {
+                 queue->copy({.target = {}, .source = {}});
+                 queue->synchronize(contract_edge);
+               }),
+               step([](std::unique_ptr<stream>& queue, event&) { queue.reset(); }));
   host_device machine(options);
   recording_observer observer;
   machine.attach(&observer);

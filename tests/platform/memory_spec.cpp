@@ -18,7 +18,9 @@ static_assert(align_up(0) == 0 && align_up(1) == 256 && align_up(256) == 256);
 
 TEST_CASE("a memory block gives its memory back when it goes") {
   host_device machine({.memory = 4096});
-  { const auto block = memory_block(machine, memory_kind::device, 4096); }
+  {
+    const auto block = memory_block(machine, memory_kind::device, 4096);
+  }
 
   CHECK(machine.memory().free == 4096);
 }

@@ -180,7 +180,9 @@ TEST_CASE("use of released memory is refused", "[sim][bytes]") {
 TEST_CASE("allocations and counters say what is held", "[sim]") {
   sim_device gpu{sim_options{}};
   memory_block kept{gpu, memory_kind::device, 300};
-  { memory_block brief{gpu, memory_kind::device, 200}; }
+  {
+    memory_block brief{gpu, memory_kind::device, 200};
+  }
   memory_block pinned{gpu, memory_kind::pinned, 100};
 
   auto counters = gpu.counters();

@@ -34,14 +34,8 @@ struct named_call {
 
 std::vector<named_call> every_call() {
   return {
-      {device_call::allocate,
-       [](auto& s) {
-         memory_block{s.gpu, memory_kind::device, 256};
-       }},
-      {device_call::create_stream,
-       [](auto& s) {
-         stream{s.gpu, "extra"};
-       }},
+      {device_call::allocate, [](auto& s) { memory_block{s.gpu, memory_kind::device, 256}; }},
+      {device_call::create_stream, [](auto& s) { stream{s.gpu, "extra"}; }},
       {device_call::create_event, [](auto& s) { event{s.gpu}; }},
       {device_call::copy, [](auto& s) { s.fetch_staged(1); }},
       {device_call::compute, [](auto& s) { s.compute.compute({}); }},

@@ -35,19 +35,20 @@ byte_blocks::byte_blocks(std::vector<std::size_t> ring_sizes, std::size_t reside
     for (std::size_t i = 0; i != count; ++i) {
       const auto number = bytes_.size();
       const auto id = block_id{static_cast<std::uint32_t>(number)};
-      const auto& bytes = *bytes_.emplace_back(std::make_unique<contents>(
-          1000 + 96 * (number % 3), std::byte(1 + number % 250)));
+      const auto& bytes = *bytes_.emplace_back(
+          std::make_unique<contents>(1000 + 96 * (number % 3), std::byte(1 + number % 250)));
       ring.blocks.push_back(id);
-      made->plan.blocks.push_back(
-          {.id = id, .path = "blocks." + std::to_string(number), .layout = one_storage(bytes.size())});
+      made->plan.blocks.push_back({.id = id,
+                                   .path = "blocks." + std::to_string(number),
+                                   .layout = one_storage(bytes.size())});
       made->blocks.push_back(
           std::make_shared<host_master>(kept(made->plan.blocks.back().layout, bytes)));
       made->plan.slot_bytes = std::max(made->plan.slot_bytes, align_up(bytes.size()));
     }
   }
   for (std::size_t i = 0; i != residents; ++i) {
-    const auto& bytes = *resident_bytes_.emplace_back(
-        std::make_unique<contents>(500 + i, std::byte(251 + i % 4)));
+    const auto& bytes =
+        *resident_bytes_.emplace_back(std::make_unique<contents>(500 + i, std::byte(251 + i % 4)));
     made->plan.residents.push_back(
         {.path = "resident" + std::to_string(i), .layout = one_storage(bytes.size())});
     made->residents.push_back(

@@ -67,47 +67,20 @@ struct awkward {
 };
 
 const std::vector<awkward> every_kind = {
-    {"contiguous",
-     [] {
-       return counted({3, 4});
-     }},
-    {"transposed",
-     [] {
-       return counted({3, 4}).t();
-     }},
-    {"view with an offset",
-     [] {
-       return counted({8, 4}).narrow(0, 5, 2);
-     }},
-    {"strided view",
-     [] {
-       return counted({8, 4}).slice(1, 1, 4, 2);
-     }},
-    {"expanded",
-     [] {
-       return counted({4}).expand({3, 4});
-     }},
+    {"contiguous", [] { return counted({3, 4}); }},
+    {"transposed", [] { return counted({3, 4}).t(); }},
+    {"view with an offset", [] { return counted({8, 4}).narrow(0, 5, 2); }},
+    {"strided view", [] { return counted({8, 4}).slice(1, 1, 4, 2); }},
+    {"expanded", [] { return counted({4}).expand({3, 4}); }},
     {"0-dimensional", [] { return at::scalar_tensor(2.5, at::kDouble); }},
-    {"empty",
-     [] {
-       return at::empty({0, 4});
-     }},
+    {"empty", [] { return at::empty({0, 4}); }},
     {"bfloat16", [] { return counted({3}).to(at::kBFloat16); }},
     {"float8", [] { return counted({3}).to(at::kFloat8_e4m3fn); }},
     {"boolean", [] { return counted({3}) > 1; }},
     {"64-bit integers", [] { return at::arange(5); }},
-    {"complex",
-     [] {
-       return at::complex(counted({3, 2}), counted({3, 2})).t();
-     }},
-    {"parameter",
-     [] {
-       return counted({2, 2}).requires_grad_(true);
-     }},
-    {"detached",
-     [] {
-       return counted({2, 2}).detach();
-     }},
+    {"complex", [] { return at::complex(counted({3, 2}), counted({3, 2})).t(); }},
+    {"parameter", [] { return counted({2, 2}).requires_grad_(true); }},
+    {"detached", [] { return counted({2, 2}).detach(); }},
     {"data of a variable", [] { return counted({2}).variable_data(); }},
     {"made for inference",
      [] {

@@ -5,7 +5,6 @@
 
 #include "ferry/platform/error.hpp"
 #include "ferry/platform/log.hpp"
-
 #include "host/bounded_memory.hpp"
 #include "host/span_reporter.hpp"
 #include "host/sticky_fault.hpp"
@@ -42,8 +41,7 @@ class host_device::state {
 public:
   explicit state(std::size_t ceiling) : memory(ceiling), reporter(fault) {}
 
-  [[nodiscard]] std::shared_ptr<stream_queue> find(std::string_view operation,
-                                                   stream_id id) const {
+  [[nodiscard]] std::shared_ptr<stream_queue> find(std::string_view operation, stream_id id) const {
     const auto lock = std::scoped_lock(mutex);
     const auto found = streams.find(id);
     if (found == streams.end())

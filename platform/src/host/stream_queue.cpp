@@ -5,7 +5,6 @@
 
 #include "ferry/platform/error.hpp"
 #include "ferry/platform/mapped_file.hpp"
-
 #include "host/span_reporter.hpp"
 #include "host/sticky_fault.hpp"
 

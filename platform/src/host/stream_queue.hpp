@@ -4,7 +4,6 @@
 #pragma once
 
 #include "ferry/platform/device.hpp"
-
 #include "host/read_window.hpp"
 #include "host/stream_progress.hpp"
 

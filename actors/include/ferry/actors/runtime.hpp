@@ -29,10 +29,12 @@ struct runtime_options {
   std::size_t worker_threads = 1; ///< For the actors that never block. One is the fastest.
 
   // Every wait of the runtime ends.
-  std::chrono::milliseconds acquire_deadline{60'000};  ///< Until a copy is enqueued, not until it ran.
-  std::chrono::milliseconds request_deadline{60'000};  ///< Begin, end, announce, state.
-  std::chrono::milliseconds enable_deadline{1'800'000}; ///< Enable and disable; both move all weights.
-  std::chrono::milliseconds stop_deadline{10'000};     ///< Of the destructor.
+  std::chrono::milliseconds acquire_deadline{
+      60'000}; ///< Until a copy is enqueued, not until it ran.
+  std::chrono::milliseconds request_deadline{60'000}; ///< Begin, end, announce, state.
+  std::chrono::milliseconds enable_deadline{
+      1'800'000};                                  ///< Enable and disable; both move all weights.
+  std::chrono::milliseconds stop_deadline{10'000}; ///< Of the destructor.
 };
 
 /// Streams the weights of one pipeline to one device: the actors that do it, and plain calls that
@@ -61,15 +63,15 @@ public:
   /// tries again. Stopping what is stopped succeeds.
   result<void> stop(std::chrono::milliseconds deadline);
 
-  /// Offloads `subject` as `config` says. Nothing to offload: a warning is logged, nothing is placed
-  /// and the state says so. A failure leaves ordinary tensors with exact values and no hooks.
-  /// Fails with what the resolver found, `out_of_device_memory` with the least size that works,
-  /// `unsupported`, `already_enabled`, or a failure of the device.
+  /// Offloads `subject` as `config` says. Nothing to offload: a warning is logged, nothing is
+  /// placed and the state says so. A failure leaves ordinary tensors with exact values and no
+  /// hooks. Fails with what the resolver found, `out_of_device_memory` with the least size that
+  /// works, `unsupported`, `already_enabled`, or a failure of the device.
   [[nodiscard]] result<void> enable(std::shared_ptr<pipeline> subject,
                                     const offload_config& config);
 
-  /// Streams bytes that belong to no pipeline. Whoever computes on them goes through the gate, which
-  /// may outlive the runtime and then fails.
+  /// Streams bytes that belong to no pipeline. Whoever computes on them goes through the gate,
+  /// which may outlive the runtime and then fails.
   [[nodiscard]] result<std::shared_ptr<block_gate>>
   enable(std::shared_ptr<const bare_weights> weights);
 

@@ -33,8 +33,8 @@ struct offloader_options {
   std::chrono::milliseconds request_deadline{60'000}; ///< For each question to another actor.
 };
 
-/// How one child comes to life. `spawn` makes the actor and nothing else: what it owns on the device
-/// it makes when it is told to start.
+/// How one child comes to life. `spawn` makes the actor and nothing else: what it owns on the
+/// device it makes when it is told to start.
 struct start_step {
   std::string name;
   std::function<child_actor()> spawn;

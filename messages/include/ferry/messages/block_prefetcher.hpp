@@ -48,17 +48,17 @@ struct ring_counts {
   std::uint64_t blocking_loads = 0; ///< Fetches submitted because their block was asked for.
 };
 
-/// Decides which block each slot of one slot arena fetches next. Everything it does follows from the
-/// order of its messages, so that a run does not depend on how threads were scheduled.
+/// Decides which block each slot of one slot arena fetches next. Everything it does follows from
+/// the order of its messages, so that a run does not depend on how threads were scheduled.
 using block_prefetcher_actor = actor_interface<
-    // Answers once the first blocks are on their way. Fails with `busy` if a backend is open, or the
-    // cause of a drain.
+    // Answers once the first blocks are on their way. Fails with `busy` if a backend is open, or
+    // the cause of a drain.
     caf::result<answered>(open_ring),
     // Revokes every ticket that is not in use; answers when their slots are being discarded. Never
     // fails; without an open backend nothing happens.
     caf::result<answered>(close_ring),
-    // Answers once the first predicted blocks are on their way. Fails with `not_enabled`, with `busy`
-    // inside another request, or the cause of a drain.
+    // Answers once the first predicted blocks are on their way. Fails with `not_enabled`, with
+    // `busy` inside another request, or the cause of a drain.
     caf::result<answered>(begin_request),
     // Revokes what was fetched and not used, answers when every slot is free or being discarded.
     // Fails with `not_enabled`, outside a request, or with `busy` while a block is in use.

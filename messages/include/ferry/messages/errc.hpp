@@ -15,7 +15,8 @@ namespace ferry {
 [[nodiscard]] caf::error to_error(const failure& reason);
 
 /// Reads back what `to_error` packed. CAF's own errors become the nearest code: an answer that came
-/// too late is `deadline_exceeded`, a receiver that is gone `transfer_aborted`, the rest `internal`.
+/// too late is `deadline_exceeded`, a receiver that is gone `transfer_aborted`, the rest
+/// `internal`.
 [[nodiscard]] failure to_failure(const caf::error& reason);
 
 /// Tells the actor system how to print `errc`. Needed before 0.18 only.

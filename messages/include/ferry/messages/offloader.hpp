@@ -32,8 +32,8 @@ struct enable_weights {
 };
 
 struct enabled {
-  bool placed = false;               ///< False: there was nothing to do, and nothing was touched.
-  std::shared_ptr<block_gate> gate;  ///< Null if nothing was placed. For one model thread.
+  bool placed = false;              ///< False: there was nothing to do, and nothing was touched.
+  std::shared_ptr<block_gate> gate; ///< Null if nothing was placed. For one model thread.
   causal_stamp stamp;
 };
 

@@ -32,7 +32,8 @@ struct release_child {
 
 /// What every child of the supervisor understands besides its own protocol.
 using child_actor = actor_interface<
-    // Answers when the child can be used. Fails with the device's failure and has then kept nothing.
+    // Answers when the child can be used. Fails with the device's failure and has then kept
+    // nothing.
     caf::result<void>(start_child),
     // Answers when the message in hand is done. Never fails; the first cause given stays.
     caf::result<void>(drain_child),

@@ -11,8 +11,8 @@
 
 namespace ferry {
 
-/// Weights without modules: the plan, and where the bytes of each unit are. For whoever has bytes to
-/// stream but no pipeline, such as a benchmark.
+/// Weights without modules: the plan, and where the bytes of each unit are. For whoever has bytes
+/// to stream but no pipeline, such as a benchmark.
 struct bare_weights {
   transfer_plan plan;
   std::vector<std::shared_ptr<const host_master>> blocks;    ///< By `block_id`.

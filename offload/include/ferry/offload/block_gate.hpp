@@ -22,7 +22,8 @@ public:
   /// Returns the packed bytes of `block` on the device, ordered before whatever the caller enqueues
   /// next on the compute stream (or computes on this thread, where compute runs on the host). They
   /// stay valid until `release`.
-  /// @throws ferry_error `transfer_aborted`, `deadline_exceeded`, or the first failure of the runtime
+  /// @throws ferry_error `transfer_aborted`, `deadline_exceeded`, or the first failure of the
+  /// runtime
   [[nodiscard]] virtual mutable_bytes acquire(block_id block) = 0;
 
   /// Ends the use that `acquire` began. Everything the body enqueued on the compute stream is

@@ -17,10 +17,10 @@ inline constexpr const char* mark_end = "end";         ///< After the body.
 
 /// How well transfers hid behind compute. Times are on the device's clock.
 struct overlap_summary {
-  std::uint64_t blocks = 0;  ///< Block uses.
-  nanoseconds compute{};     ///< Sum of the bodies.
-  nanoseconds transfer{};    ///< Sum of the fetches.
-  nanoseconds exposed_wait{};///< Sum of what compute waited for a fetch.
+  std::uint64_t blocks = 0;   ///< Block uses.
+  nanoseconds compute{};      ///< Sum of the bodies.
+  nanoseconds transfer{};     ///< Sum of the fetches.
+  nanoseconds exposed_wait{}; ///< Sum of what compute waited for a fetch.
 
   /// Returns the time that no schedule of these bodies and fetches can beat: the larger sum.
   [[nodiscard]] nanoseconds lower_bound() const noexcept;

@@ -24,7 +24,8 @@ struct packed_storage {
 /// One tensor of a unit and the packed storage it lies in.
 struct packed_tensor {
   object_id identity{};
-  std::size_t storage = 0; ///< Index into `packed_layout::storages`, `no_storage` if it has no bytes.
+  std::size_t storage =
+      0; ///< Index into `packed_layout::storages`, `no_storage` if it has no bytes.
 
   static constexpr std::size_t no_storage = ~std::size_t{0};
 

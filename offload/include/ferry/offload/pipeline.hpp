@@ -37,8 +37,8 @@ public:
   /// @pre `drop_originals` has not been called since the unit was last ordinary
   [[nodiscard]] virtual std::vector<const_bytes> originals() const = 0;
 
-  /// Returns `mapped` if the original of `layout().storages[storage]` is pages of a mapped file, else
-  /// `pageable`.
+  /// Returns `mapped` if the original of `layout().storages[storage]` is pages of a mapped file,
+  /// else `pageable`.
   [[nodiscard]] virtual memory_kind originals_kind(std::size_t storage) const = 0;
 
   /// Points every tensor at a placeholder that fails loudly with the unit's name when it is used.

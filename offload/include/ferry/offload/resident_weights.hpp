@@ -10,8 +10,8 @@
 
 namespace ferry {
 
-/// All weights of a pipeline in one piece of memory, packed as they are on a device: what a run with
-/// everything resident computes on, where compute runs on the host.
+/// All weights of a pipeline in one piece of memory, packed as they are on a device: what a run
+/// with everything resident computes on, where compute runs on the host.
 ///
 /// The kernels of a CPU may round otherwise on memory of another alignment, so a comparison down to
 /// the byte needs it. Copies the weights and binds the tensors to the copy; the destructor makes

@@ -38,9 +38,9 @@ enum class memory_kind : std::uint8_t {
 struct operation_tag {
   static constexpr std::uint32_t no_block = ~std::uint32_t{0};
 
-  const char* what = "";           ///< A string literal: "fetch", "compute", "discard".
-  std::uint32_t block = no_block;  ///< The block concerned.
-  std::uint64_t ticket = 0;        ///< The slot use concerned, 0 if none.
+  const char* what = "";          ///< A string literal: "fetch", "compute", "discard".
+  std::uint32_t block = no_block; ///< The block concerned.
+  std::uint64_t ticket = 0;       ///< The slot use concerned, 0 if none.
 };
 
 /// An ordering that the program relies on, by name. Every wait carries one, so that
@@ -78,8 +78,8 @@ struct operation_span {
   operation_kind kind;
   stream_id stream;
   operation_tag tag;
-  std::uint64_t bytes;   ///< Moved by a copy or collective, 0 otherwise.
-  nanoseconds enqueued;  ///< All three since the device was opened, on the device's clock.
+  std::uint64_t bytes;  ///< Moved by a copy or collective, 0 otherwise.
+  nanoseconds enqueued; ///< All three since the device was opened, on the device's clock.
   nanoseconds start;
   nanoseconds end;
 };
@@ -94,23 +94,23 @@ public:
 };
 
 struct device_traits {
-  std::string name;                ///< "sim", "host", "cuda:0".
-  bool computes_on_host = false;   ///< Block bodies run on the calling thread: `settle` first.
-  bool virtual_time = false;       ///< Times are modelled, not measured.
-  bool wants_pinned_sources = true;///< Copies are faster or only asynchronous from pinned memory.
+  std::string name;                 ///< "sim", "host", "cuda:0".
+  bool computes_on_host = false;    ///< Block bodies run on the calling thread: `settle` first.
+  bool virtual_time = false;        ///< Times are modelled, not measured.
+  bool wants_pinned_sources = true; ///< Copies are faster or only asynchronous from pinned memory.
 };
 
 struct device_counters {
   std::uint64_t h2d_bytes = 0;
   std::uint64_t d2h_bytes = 0;
   std::uint64_t copies = 0;
-  std::uint64_t allocations = 0;       ///< Device and pinned allocations since the device was opened.
-  std::uint64_t device_bytes = 0;      ///< Allocated now.
+  std::uint64_t allocations = 0;  ///< Device and pinned allocations since the device was opened.
+  std::uint64_t device_bytes = 0; ///< Allocated now.
   std::uint64_t peak_device_bytes = 0;
-  std::uint64_t pinned_bytes = 0;      ///< Allocated now.
+  std::uint64_t pinned_bytes = 0; ///< Allocated now.
   std::uint64_t peak_pinned_bytes = 0;
-  std::uint32_t streams = 0;           ///< Alive now.
-  std::uint32_t events = 0;            ///< Alive now.
+  std::uint32_t streams = 0; ///< Alive now.
+  std::uint32_t events = 0;  ///< Alive now.
 };
 
 struct device_memory {

@@ -15,28 +15,28 @@ namespace ferry {
 
 /// Every way an operation can fail, across the device, planning and actor layers.
 enum class errc : std::uint8_t {
-  invalid_argument = 1,  ///< A value outside its documented range.
-  invalid_type,          ///< A configuration value of the wrong JSON type.
-  invalid_config,        ///< A configuration that contradicts itself or the grammar.
-  invalid_pipeline,      ///< A pipeline that cannot be offloaded as configured.
-  invalid_checkpoint,    ///< A checkpoint that is damaged, incomplete or of another shape.
-  unsupported,           ///< Correct, but not to be had with this build or device.
-  not_found,             ///< A name that nobody knows.
-  out_of_device_memory,  ///< The device or its arena is full.
-  out_of_host_memory,    ///< Pinned or ordinary host memory is exhausted.
-  device_failure,        ///< A call into the device runtime failed.
-  device_poisoned,       ///< An earlier failure made the device unusable.
-  stale_handle,          ///< A ticket, event or stream that is no longer current.
-  slot_conflict,         ///< A slot is held by another use.
-  not_resident,          ///< Weights were needed that are not on the device.
-  transfer_aborted,      ///< The runtime is stopping or failed; nothing more is fetched.
-  already_enabled,       ///< A second owner, or a second enable.
-  not_enabled,           ///< The operation needs an enabled backend.
-  busy,                  ///< Refused while a request or a transition is running.
-  deadline_exceeded,     ///< No answer within the time allowed.
-  incomplete,            ///< A clean-up step failed; state was kept and may be retried.
-  io_failure,            ///< The operating system refused a file operation.
-  internal,              ///< An exception that nobody translated: a bug in Ferry or in a model.
+  invalid_argument = 1, ///< A value outside its documented range.
+  invalid_type,         ///< A configuration value of the wrong JSON type.
+  invalid_config,       ///< A configuration that contradicts itself or the grammar.
+  invalid_pipeline,     ///< A pipeline that cannot be offloaded as configured.
+  invalid_checkpoint,   ///< A checkpoint that is damaged, incomplete or of another shape.
+  unsupported,          ///< Correct, but not to be had with this build or device.
+  not_found,            ///< A name that nobody knows.
+  out_of_device_memory, ///< The device or its arena is full.
+  out_of_host_memory,   ///< Pinned or ordinary host memory is exhausted.
+  device_failure,       ///< A call into the device runtime failed.
+  device_poisoned,      ///< An earlier failure made the device unusable.
+  stale_handle,         ///< A ticket, event or stream that is no longer current.
+  slot_conflict,        ///< A slot is held by another use.
+  not_resident,         ///< Weights were needed that are not on the device.
+  transfer_aborted,     ///< The runtime is stopping or failed; nothing more is fetched.
+  already_enabled,      ///< A second owner, or a second enable.
+  not_enabled,          ///< The operation needs an enabled backend.
+  busy,                 ///< Refused while a request or a transition is running.
+  deadline_exceeded,    ///< No answer within the time allowed.
+  incomplete,           ///< A clean-up step failed; state was kept and may be retried.
+  io_failure,           ///< The operating system refused a file operation.
+  internal,             ///< An exception that nobody translated: a bug in Ferry or in a model.
 };
 
 /// Returns the stable, lower-case name of `code`, as it appears in logs and replies.
@@ -45,9 +45,9 @@ enum class errc : std::uint8_t {
 /// An outcome the caller is expected to handle: the reason, and what it was about.
 struct failure {
   errc code = errc::internal;
-  std::string detail;                        ///< One sentence for people.
-  std::string block = {};                    ///< The block concerned, as a path; empty if none.
-  std::optional<int> rank = std::nullopt;    ///< The rank that failed first, where there are several.
+  std::string detail;                     ///< One sentence for people.
+  std::string block = {};                 ///< The block concerned, as a path; empty if none.
+  std::optional<int> rank = std::nullopt; ///< The rank that failed first, where there are several.
   std::optional<int> vendor_code = std::nullopt; ///< What the device runtime returned.
 
   friend bool operator==(const failure&, const failure&) = default;

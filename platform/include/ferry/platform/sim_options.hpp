@@ -24,7 +24,7 @@ struct sim_options {
   double on_device_bandwidth = 1e12;         ///< Bytes per second, copies that use no link.
   nanoseconds latency = nanoseconds::zero(); ///< Of every copy, while it holds its link.
   nanoseconds compute = std::chrono::milliseconds{2}; ///< Of a compute announced without duration.
-  std::vector<nanoseconds> block_compute; ///< The same for the first blocks, by number.
+  std::vector<nanoseconds> block_compute;             ///< The same for the first blocks, by number.
   nanoseconds launch = std::chrono::microseconds{2};  ///< Host time to enqueue a copy or a compute.
   nanoseconds hop = std::chrono::microseconds{5};     ///< Of a message between host threads.
   double gather_bandwidth = 360e9;                    ///< Bus bandwidth of an all-gather.

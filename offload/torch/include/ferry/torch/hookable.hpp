@@ -42,6 +42,6 @@ public:
 
 template <class Module>
 concept hookable_module = std::is_base_of_v<hookable, std::remove_cvref_t<Module>> &&
-    std::is_base_of_v<torch::nn::Module, std::remove_cvref_t<Module>>;
+                          std::is_base_of_v<torch::nn::Module, std::remove_cvref_t<Module>>;
 
 } // namespace ferry

@@ -24,9 +24,7 @@ struct tensor_members;
 namespace detail {
 
 template <class T>
-concept has_tensor_members = requires(T& value) {
-  tensor_members<T>::of(value);
-};
+concept has_tensor_members = requires(T& value) { tensor_members<T>::of(value); };
 
 template <class T>
 struct holds_tensors : std::bool_constant<has_tensor_members<T>> {};
