@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <memory>
-#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -75,41 +74,6 @@ TEST_CASE("an exception that nobody expects inside an actor is an answer, and th
   const auto gate = subject.enable(blocks.weights());
   REQUIRE(gate);
   CHECK(blocks.run_all(**gate, 2));
-}
-
-/// Returns the names of the streams that work was done on.
-std::set<std::string> streams_used(const sim_device& gpu) {
-  std::set<std::string> names;
-  for (const auto& entry : gpu.timeline())
-    names.insert(entry.stream);
-  return names;
-}
-
-TEST_CASE("two devices that are used in turns by one thread each see only their own work",
-          "[field_cases][B110]") {
-  const byte_blocks blocks{{6}, 1};
-  const byte_blocks others{{3, 2}, 1};
-  const auto machine = make_sim_machine(7);
-  const auto first = std::make_shared<sim_device>(machine, "sim:0", sim_options{});
-  const auto second = std::make_shared<sim_device>(machine, "sim:1", sim_options{});
-  {
-    streaming_run here{first, blocks.pinned(*first), 2};
-    streaming_run there{second, others.pinned(*second), 2};
-
-    for (std::size_t i = 0; i != 100; ++i) {
-      CHECK(blocks.run(here.gate(), i % blocks.size()));
-      CHECK(others.run(there.gate(), i % others.size()));
-    }
-    REQUIRE(here.subject().disable());
-    REQUIRE(there.subject().disable());
-  }
-
-  CHECK(first->race_count() == 0);
-  CHECK(second->race_count() == 0);
-  CHECK(streams_used(*first) == std::set<std::string>{"compute", "copy"});
-  CHECK(streams_used(*second) == std::set<std::string>{"compute", "copy"});
-  CHECK(first->counters().device_bytes == 0);
-  CHECK(second->counters().device_bytes == 0);
 }
 
 } // namespace
