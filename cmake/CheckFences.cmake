@@ -4,7 +4,7 @@ set(fences
   "<(cuda|cuda_runtime|cuda_runtime_api)[.]h>;^platform/src/cuda/"
   "<nccl[.]h>;^platform/src/nccl/"
   "<(torch|ATen|c10)/;^(offload/torch|app/models|tests/torch|tests/models|tests/benchmarks|tests/field_cases)/"
-  "<caf/;^(messages/include/ferry/messages/caf[.]hpp$|tests/support/)"
+  "<caf/;^(messages/include/ferry/messages/caf[.]hpp$|messages/src/workers[.]cpp$|tests/support/)"
   "<spdlog/;^platform/src/log[.]cpp$"
   "<ferry/offload/;^(offload|messages|actors|app|tests)/"
   "<ferry/torch/;^(offload/torch|app|tests)/"

@@ -59,19 +59,25 @@ mutable_bytes block_port::acquire(block_id block) {
 
 ticket_board::ticket block_port::find(block_id block) {
   auto& board = through_->board();
-  if (auto ready = board.take(block, oldest_))
-    return *ready;
   if (board.taken(block))
     throw ferry_error{{errc::slot_conflict, "the block is in use already; it cannot run twice"}};
-  if (board.count().in_use == through_->slot_count())
-    throw ferry_error{{errc::slot_conflict,
-                       "all " + std::to_string(through_->slot_count()) +
-                           " slots hold blocks in use; release one first or allow more slots"}};
-  post(prefetcher_, demand_block{block, through_->owner().stamp()});
+  if (auto ready = board.take(block, oldest_))
+    return *ready;
+  // What is requested and not retired comes without being asked for: only a demand revokes it.
+  if (!board.on_its_way(block, oldest_))
+    demand(block);
   auto ticket = board.wait_for(block, oldest_, deadline_);
   if (!ticket)
     throw ferry_error{std::move(ticket.error())};
   return *ticket;
+}
+
+void block_port::demand(block_id block) {
+  if (through_->board().count().in_use == through_->slot_count())
+    throw ferry_error{{errc::slot_conflict,
+                       "all " + std::to_string(through_->slot_count()) +
+                           " slots hold blocks in use; release one first or allow more slots"}};
+  post(prefetcher_, demand_block{block, through_->owner().stamp()});
 }
 
 mutable_bytes block_port::order(block_id block, const ticket_board::ticket& ticket) {

@@ -3,6 +3,8 @@
 
 #include "ticket_board.hpp"
 
+#include <cerrno>
+#include <ctime>
 #include <string>
 #include <utility>
 
@@ -25,6 +27,12 @@ constexpr std::uint64_t generation_of(std::uint64_t word) {
   return word >> state_bits;
 }
 
+timespec monotonic_time_in(std::chrono::nanoseconds span) {
+  const auto at = std::chrono::steady_clock::now().time_since_epoch() + span;
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(at);
+  return {.tv_sec = seconds.count(), .tv_nsec = (at - seconds).count()};
+}
+
 constexpr slot_id slot_at(std::size_t index) {
   return slot_id{static_cast<std::uint32_t>(index)};
 }
@@ -32,7 +40,13 @@ constexpr slot_id slot_at(std::size_t index) {
 } // namespace
 
 ticket_board::ticket_board(std::size_t slots)
-    : size_(slots), cells_(std::make_unique<cell[]>(slots)) {}
+    : size_(slots), cells_(std::make_unique<cell[]>(slots)) {
+  FERRY_ASSERT(sem_init(&wake_, 0, 0) == 0);
+}
+
+ticket_board::~ticket_board() {
+  sem_destroy(&wake_);
+}
 
 ticket_board::cell& ticket_board::at(slot_id slot) const noexcept {
   FERRY_ASSERT(static_cast<std::size_t>(slot) < size_);
@@ -57,6 +71,11 @@ bool ticket_board::revoke(slot_id slot, std::uint64_t generation) noexcept {
   return false;
 }
 
+void ticket_board::wake_model() noexcept {
+  if (waiting_.load() && waiting_.exchange(false))
+    sem_post(&wake_);
+}
+
 void ticket_board::publish(slot_id slot, std::uint64_t generation, causal_stamp known) {
   auto& entry = at(slot);
   auto expected = pack(slot_state::requested, generation);
@@ -65,10 +84,7 @@ void ticket_board::publish(slot_id slot, std::uint64_t generation, causal_stamp 
   entry.known = std::move(known);
   if (!entry.word.compare_exchange_strong(expected, pack(slot_state::submitted, generation)))
     return;
-  if (waiting_.load()) {
-    { const std::lock_guard lock{mutex_}; }
-    woken_.notify_one();
-  }
+  wake_model();
 }
 
 bool ticket_board::enter() noexcept {
@@ -108,21 +124,37 @@ std::optional<ticket_board::ticket> ticket_board::take(block_id block,
   }
 }
 
+bool ticket_board::on_its_way(block_id block, std::uint64_t oldest) const noexcept {
+  for (std::size_t i = 0; i != size_; ++i) {
+    const auto word = cells_[i].word.load();
+    const auto state = state_of(word);
+    if ((state == slot_state::requested || state == slot_state::submitted) &&
+        cells_[i].block.load() == block && generation_of(word) >= oldest &&
+        cells_[i].word.load() == word)
+      return true;
+  }
+  return false;
+}
+
 result<ticket_board::ticket> ticket_board::wait_for(block_id block, std::uint64_t oldest,
                                                     std::chrono::microseconds deadline) {
-  std::optional<ticket> found;
-  std::unique_lock lock{mutex_};
-  waiting_.store(true);
-  woken_.wait_for(lock, deadline,
-                  [&] { return failed() || (found = take(block, oldest)).has_value(); });
+  const auto until = monotonic_time_in(deadline);
+  for (;;) {
+    waiting_.store(true);
+    if (auto found = take(block, oldest)) {
+      waiting_.store(false);
+      return *found;
+    }
+    if (failed())
+      return tl::unexpected(first_failure());
+    if (sem_clockwait(&wake_, CLOCK_MONOTONIC, &until) != 0 && errno == ETIMEDOUT)
+      break;
+  }
   waiting_.store(false);
-  if (found)
-    return *found;
-  if (failed())
-    return tl::unexpected(first_failure_);
-  return tl::unexpected(failure{errc::deadline_exceeded, "its copy was not submitted within " +
-                                                             std::to_string(deadline / std::chrono::milliseconds{1}) +
-                                                             " ms"});
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(deadline);
+  return tl::unexpected(
+      failure{errc::deadline_exceeded,
+              "its copy was not submitted within " + std::to_string(waited.count()) + " ms"});
 }
 
 std::optional<ticket_board::ticket> ticket_board::taken(block_id block) const noexcept {
@@ -153,7 +185,7 @@ void ticket_board::fail(failure cause) {
     first_failure_ = std::move(cause);
     failed_.store(true);
   }
-  woken_.notify_all();
+  wake_model();
 }
 
 bool ticket_board::wait_left(std::chrono::nanoseconds deadline) {

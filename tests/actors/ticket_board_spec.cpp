@@ -44,6 +44,20 @@ TEST_CASE("of several tickets for a block the oldest that is not retired is take
   CHECK(board.take(wanted, 0)->generation == 10);
 }
 
+TEST_CASE("a block is on its way from its request until it is taken, unless it is retired",
+          "[actors][board]") {
+  ticket_board board{1};
+  CHECK_FALSE(board.on_its_way(wanted, 0));
+  board.request({.block = wanted, .slot = first, .generation = 4});
+
+  CHECK(board.on_its_way(wanted, 4));
+  CHECK_FALSE(board.on_its_way(wanted, 5));
+  board.publish(first, 4, {});
+  CHECK(board.on_its_way(wanted, 4));
+  REQUIRE(board.take(wanted, 0));
+  CHECK_FALSE(board.on_its_way(wanted, 0));
+}
+
 TEST_CASE("a revoked ticket cannot be taken, not even if it is published later",
           "[actors][board]") {
   ticket_board board{1};
