@@ -8,7 +8,9 @@
 #include <CLI/CLI.hpp>
 
 #include <array>
+#include <cstdio>
 #include <exception>
+#include <iostream>
 #include <string>
 
 namespace ferry {
@@ -55,6 +57,10 @@ exit_code run(int argc, char** argv) {
 
   try {
     program.parse(argc, argv);
+    std::cout.flush();
+    if (std::fflush(stdout) != 0 || !std::cout)
+      return report({.code = errc::io_failure, .detail = "standard output could not be written"},
+                    exit_code::failed);
     return outcome;
   } catch (const CLI::Success& asked) {
     program.exit(asked);

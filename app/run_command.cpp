@@ -92,6 +92,18 @@ result<pass> run_once(const run_setup& setup, const pass_options& how) {
   return done;
 }
 
+/// Refuses to keep all weights on a device that may not hold them.
+result<void> check_resident(const run_setup& setup, const torch_pipeline& subject) {
+  const auto needed = weight_bytes(subject.root());
+  if (!setup.device_memory || *setup.device_memory >= needed)
+    return {};
+  return tl::unexpected(
+      failure{.code = errc::out_of_device_memory,
+              .detail = "--device-memory is " + std::to_string(*setup.device_memory) +
+                        " bytes; needs at least " + std::to_string(needed) +
+                        " with everything on the device, or a --config that offloads"});
+}
+
 /// Runs the request with all weights in place, as a device that is large enough would.
 result<pass> run_resident(const run_setup& setup, torch_pipeline& subject,
                           const pass_options& how) {
@@ -108,7 +120,6 @@ void add_state(run_report& report, const offload_state& state) {
   report.strategy = to_string(state.strategy);
   report.slot_bytes = state.slot_bytes;
   report.pinned_bytes = state.pinned_bytes;
-  report.peak_device_weight_bytes = state.peak_device_weight_bytes;
   report.prefetches = state.prefetches;
   report.blocking_loads = state.blocking_loads;
   report.tickets_in_flight = state.tickets_in_flight;
@@ -131,6 +142,7 @@ void add_unoffloaded(run_report& report, const pipeline& subject) {
 void add_device(run_report& report, const device& target, const span_recorder& recorder) {
   const auto counters = target.counters();
   const auto overlap = recorder.overlap();
+  report.peak_device_weight_bytes = counters.peak_device_bytes;
   report.h2d_bytes = counters.h2d_bytes;
   report.d2h_bytes = counters.d2h_bytes;
   report.exposed_wait_s = std::chrono::duration<double>(overlap.exposed_wait).count();
@@ -196,11 +208,12 @@ void write_report(const std::string& where, const run_report& report) {
         {.code = errc::io_failure, .detail = "the report '" + where + "' could not be written"});
 }
 
-exit_code differs(std::string detail) {
-  return report({.code = errc::internal, .detail = std::move(detail)}, exit_code::differs);
+exit_code differs(const std::string& what) {
+  std::fprintf(stderr, "ferry: %s\n", what.c_str());
+  return exit_code::differs;
 }
 
-exit_code judge(const run_report& outcome) {
+exit_code judge(const run_report& outcome, const reference_run* reference) {
   if (outcome.races > 0) {
     return report(
         {.code = errc::internal,
@@ -212,9 +225,11 @@ exit_code judge(const run_report& outcome) {
     verdict = differs("the output differs from that of the resident run");
   const auto& error = outcome.reference_max_abs_error;
   if (error && !(*error <= reference_tolerance))
-    verdict = differs("the worst error to the reference is " + std::to_string(*error) +
-                      "; expected at most " + std::to_string(reference_tolerance));
-  return verdict;
+    verdict = differs("stage '" + reference->worst()->stage + "' is " + std::to_string(*error) +
+                      " away from the reference; expected at most " +
+                      std::to_string(reference_tolerance));
+  expected at most " + std::to_string(reference_tolerance));
+      return verdict;
 }
 
 /// Returns whether `reason` was found before anything had been touched.
@@ -241,14 +256,14 @@ exit_code give_up(const failure& reason) {
 
 void write_results(const run_options& options, const pass& done, const span_recorder& recorder,
                    const run_report& report) {
+  if (options.report != "-")
+    std::fputs(to_table(report).c_str(), stdout);
+  if (options.report)
+    write_report(*options.report, report);
   if (options.output)
     write_output(*options.output, done.latents);
   if (options.trace)
     recorder.write_trace(*options.trace);
-  if (options.report)
-    write_report(*options.report, report);
-  if (options.report != "-")
-    std::fputs(to_table(report).c_str(), stdout);
 }
 
 exit_code run_pipeline(const run_options& options) {
@@ -261,6 +276,10 @@ exit_code run_pipeline(const run_options& options) {
   const auto subject = std::make_shared<torch_pipeline>(setup->model.description());
   auto* reference = setup->reference ? &*setup->reference : nullptr;
   const bool offloads = setup->config.strategy != offload_strategy::none;
+
+  if (!offloads)
+    if (auto fits = check_resident(*setup, *subject); !fits)
+      return give_up(fits.error());
 
   run_report report;
   report.device = setup->target->traits().name;
@@ -294,7 +313,7 @@ exit_code run_pipeline(const run_options& options) {
       report.resident_step_s = resident->step_s;
   }
   write_results(options, *done, recorder, report);
-  return judge(report);
+  return judge(report, reference);
 }
 
 } // namespace

@@ -51,8 +51,9 @@ void add_device(CLI::App& command, run_options& options) {
                    "sim, host or cuda[:N] (cuda where a GPU can be opened, else host)")
       ->type_name("NAME");
   group
-      ->add_option("--device-memory", options.device_memory,
-                   "Most device memory that weights may take, such as 64MiB or 20GB (no limit)")
+      ->add_option(
+          "--device-memory", options.device_memory,
+          "Most device memory that weights may take, such as 64MiB or 20GB (what the device has)")
       ->type_name("SIZE");
   group
       ->add_option("--sim", options.sim_model,
@@ -62,11 +63,13 @@ void add_device(CLI::App& command, run_options& options) {
 
 void add_request(CLI::App& command, run_options& options) {
   auto* group = command.add_option_group("Request");
-  group->add_option("--prompt-ids", options.prompt_ids, "Token ids (5,17,9)")
+  group->add_option("--prompt-ids", options.prompt_ids, "Token ids (5,17,9,33)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("IDS");
   group->add_option("--negative-prompt-ids", options.negative_prompt_ids, "Token ids (1)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("IDS");
   group->add_option("--seed", options.seed, "Of the initial latents (0)")->type_name("N");
   group->add_option("--steps", options.steps, "Denoising steps (4)")->type_name("N");

@@ -8,7 +8,10 @@
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/quantity.hpp>
 
+#include <unistd.h>
+
 #include <charconv>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -53,12 +56,8 @@ bool describes_request(const run_options& options) {
 
 result<request> read_request(const run_options& options,
                              const std::optional<reference_run>& reference) {
-  if (reference) {
-    if (describes_request(options))
-      return refuse("--reference brings the request along; leave --prompt-ids, "
-                    "--negative-prompt-ids, --seed, --steps, --guidance, --size and --frames out");
+  if (reference)
     return reference->inputs();
-  }
   request asked;
   asked.positive.ids = {5, 17, 9, 33};
   asked.negative.ids = {1};
@@ -74,6 +73,34 @@ result<request> read_request(const run_options& options,
     if (auto read = read_size(*options.size, asked); !read)
       return tl::unexpected(read.error());
   return asked;
+}
+
+/// Looks whether a file can be written before an hour of work depends on it.
+result<void> check_writable(std::string_view option, const std::filesystem::path& path) {
+  const auto directory = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code ignored;
+  const bool is_file = !path.empty() && !std::filesystem::is_directory(path, ignored);
+  if (!is_file || access(directory.c_str(), W_OK) != 0)
+    return refuse(std::string(option) + " names '" + path.string() +
+                  "', which cannot be written; expected a file in a directory that can");
+  return {};
+}
+
+result<void> check_results(const run_options& options) {
+  if (options.report && *options.report != "-")
+    if (auto writable = check_writable("--report", *options.report); !writable)
+      return writable;
+  if (options.trace)
+    if (auto writable = check_writable("--trace", *options.trace); !writable)
+      return writable;
+  if (!options.output)
+    return {};
+  std::error_code failed;
+  std::filesystem::create_directories(*options.output, failed);
+  if (failed || access(options.output->c_str(), W_OK) != 0)
+    return refuse("--output names '" + options.output->string() +
+                  "', which cannot be written; expected a directory");
+  return {};
 }
 
 result<std::optional<std::uint64_t>> read_device_memory(const run_options& options) {
@@ -97,6 +124,9 @@ result<run_setup> set_up(const run_options& options) {
 
   std::optional<reference_run> reference;
   if (options.reference) {
+    if (describes_request(options))
+      return refuse("--reference brings the request along; leave --prompt-ids, "
+                    "--negative-prompt-ids, --seed, --steps, --guidance, --size and --frames out");
     auto opened = reference_run::open(*options.reference);
     if (!opened)
       return tl::unexpected(opened.error());
@@ -110,6 +140,9 @@ result<run_setup> set_up(const run_options& options) {
     return tl::unexpected(asked.error());
   if (auto valid = validate(*asked, model->limits()); !valid)
     return tl::unexpected(valid.error());
+
+  if (auto writable = check_results(options); !writable)
+    return tl::unexpected(writable.error());
 
   auto target = open_device(options.device, {.memory = *memory, .model = options.sim_model});
   if (!target)

@@ -12,9 +12,15 @@ stage() {
     local name=$1 started=$SECONDS
     shift
     printf '\n== %s\n' "$name"
-    if ! "$@"; then
-        printf '\n%s failed. To repeat it:\n    %s\n' "$name" "$*" >&2
-        exit 1
+    # In a condition, or left of && and ||, the shell would go on after a failure inside "$@".
+    local status
+    set +e
+    (set -e; "$@")
+    status=$?
+    set -e
+    if [ "$status" -ne 0 ]; then
+        printf '\n%s failed.\n' "$name" >&2
+        exit "$status"
     fi
     ferry_times+=("$(printf '%5d s  %s' $((SECONDS - started)) "$name")")
 }
@@ -70,9 +76,7 @@ install_torch() {
         python3 -m venv .venv
         .venv/bin/pip install -q "torch==$ferry_torch_version" numpy
     fi
-    FERRY_TORCH_DIR=$(find_torch)
-    export FERRY_TORCH_DIR
-    printf 'libtorch: %s\n' "$FERRY_TORCH_DIR"
+    printf 'libtorch: %s\n' "$(find_torch)"
 }
 
 set_up() {
@@ -84,7 +88,7 @@ configure() {
     local preset=$1
     shift
     CMAKE_CXX_COMPILER_LAUNCHER=ccache cmake --preset "$preset" --log-level=NOTICE \
-        -DFERRY_TORCH_DIR="${FERRY_TORCH_DIR:-}" "$@"
+        -DFERRY_TORCH_DIR="$(find_torch || true)" "$@"
 }
 
 # Precompiled headers and ccache go together only with these.

@@ -86,8 +86,10 @@ answered block_prefetcher::close(const close_ring& message) {
   if (ring_ == nullptr)
     return {};
   const host_thread::scope scope{*me_, message.stamp};
-  if (!refusal_ && ring_->in_request())
-    end_now();
+  if (!refusal_ && ring_->in_request()) {
+    static_cast<void>(ring_->end_request());
+    submit({});
+  }
   ring_ = nullptr;
   through_ = nullptr;
   return {owner_->stamp()};
@@ -110,6 +112,9 @@ answered block_prefetcher::end(const end_request& message) {
   check_open();
   if (!explicit_request_)
     throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
+  if (const auto held = through_->board().any_in_use())
+    throw ferry_error{{errc::busy, "a block is in use; end the request after it is released",
+                       through_->at(*held).path}};
   const host_thread::scope scope{*me_, message.stamp};
   end_now();
   explicit_request_ = false;
@@ -169,8 +174,9 @@ void block_prefetcher::begin_implicitly() {
 }
 
 void block_prefetcher::end_now() {
-  checked(ring_->end_request());
+  auto ended = ring_->end_request();
   submit({});
+  checked(std::move(ended));
 }
 
 void block_prefetcher::submit(ring::commands commands) {

@@ -10,6 +10,18 @@
 #include <utility>
 
 namespace ferry {
+namespace {
+
+/// An actor that has not answered may still use what it shares; one that is gone does not.
+bool is_late(const result<answered>& answer) {
+  return !answer && answer.error().code == errc::deadline_exceeded;
+}
+
+failure still_held(const std::string& who) {
+  return {errc::incomplete, who + " still holds the backend; disable again"};
+}
+
+} // namespace
 
 caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   check_idle();
@@ -144,7 +156,16 @@ caf::result<answered> offloader::disable(const disable_backend& message) {
 void offloader::tear_down(const causal_stamp& stamp, undo_handler then) {
   auto& board = placement_->through()->board();
   board.fail({errc::not_enabled, "the backend is disabled"});
+  if (!board.wait_left(options_.request_deadline)) {
+    then(tl::unexpected(
+        failure{errc::incomplete, "a block is still in use; release it, then disable again"}));
+    return;
+  }
   ask(prefetcher_, close_ring{stamp}, [this, then = std::move(then)](result<answered> closed) {
+    if (is_late(closed)) {
+      then(tl::unexpected(still_held("block_prefetcher")));
+      return;
+    }
     ask(copies_, drain_copies{closed ? closed->stamp : causal_stamp{}},
         [this, then](const result<answered>& drained) {
           auto dry = wait_for_streams(drained);
@@ -155,8 +176,12 @@ void offloader::tear_down(const causal_stamp& stamp, undo_handler then) {
             then(dry);
             return;
           }
-          ask(copies_, close_copies{observed({})},
-              [this, then](const result<answered>&) { then(take_back()); });
+          ask(copies_, close_copies{observed({})}, [this, then](const result<answered>& let_go) {
+            if (is_late(let_go))
+              then(tl::unexpected(still_held("copy_stream_worker")));
+            else
+              then(take_back());
+          });
         });
   });
 }

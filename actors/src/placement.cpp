@@ -24,19 +24,19 @@ std::string join(const std::vector<diagnostic>& diagnostics) {
 result<void> check_supported(const offload_config& config) {
   const auto name = std::string{to_string(config.strategy)};
   if (config.strategy == offload_strategy::model_level)
-    return tl::unexpected(failure{
-        errc::unsupported, "strategy is " + name + "; this build streams blocks only, use layer_wise"});
+    return tl::unexpected(
+        failure{errc::unsupported,
+                "strategy is " + name + "; this build streams blocks only, use layer_wise"});
   if (config.strategy == offload_strategy::distributed_layer_wise) {
     if (config.any_allgather())
-      return tl::unexpected(failure{errc::unsupported,
-                                    "strategy is " + name +
-                                        " with an allgather transfer; this build has no collectives, "
-                                        "use rank_local transfers or layer_wise"});
+      return tl::unexpected(failure{
+          errc::unsupported, "strategy is " + name +
+                                 " with an allgather transfer; this build has no collectives, "
+                                 "use rank-local transfers or layer_wise"});
     if (config.resident_layers != 0)
-      return tl::unexpected(failure{errc::unsupported,
-                                    "dit.resident_layers is " +
-                                        std::to_string(config.resident_layers) +
-                                        "; this build keeps no resident layers, use 0"});
+      return tl::unexpected(failure{
+          errc::unsupported, "dit.resident_layers is " + std::to_string(config.resident_layers) +
+                                 "; this build keeps no resident layers, use 0"});
   }
   return {};
 }
@@ -68,9 +68,9 @@ result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
     return tl::unexpected(std::move(supported.error()));
   auto resolved = resolve(subject, config);
   if (!resolved)
-    return tl::unexpected(failure{resolved.error().empty() ? errc::invalid_pipeline
-                                                           : resolved.error().front().code,
-                                  join(resolved.error())});
+    return tl::unexpected(
+        failure{resolved.error().empty() ? errc::invalid_pipeline : resolved.error().front().code,
+                join(resolved.error())});
   for (const auto& each : resolved->warnings)
     log(log_level::warn, "ferry.actors", each);
   if (resolved->skip_reason) {
@@ -92,12 +92,12 @@ result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
   const auto limit = std::min(ceiling.value_or(memory.free), memory.free);
   if (needed <= limit)
     return {};
-  return tl::unexpected(failure{
-      errc::out_of_device_memory,
-      "device memory of " + std::to_string(limit) + " bytes is too small: needs at least " +
-          std::to_string(needed) + " (residents " + std::to_string(transfers.resident_bytes) +
-          " + " + std::to_string(slots) + " slots of " + std::to_string(transfers.slot_bytes) +
-          ")"});
+  return tl::unexpected(
+      failure{errc::out_of_device_memory,
+              "device memory of " + std::to_string(limit) + " bytes is too small: needs at least " +
+                  std::to_string(needed) + " (residents " +
+                  std::to_string(transfers.resident_bytes) + " + " + std::to_string(slots) +
+                  " slots of " + std::to_string(transfers.slot_bytes) + ")"});
 }
 
 placement::placement(device& owner, std::shared_ptr<pipeline> subject, placement_plan plan,

@@ -95,12 +95,57 @@ TEST_CASE("a run leaves its latents and a trace that can be read", "[app][run]")
   CHECK(phases.contains("M"));
 }
 
+/// Overwrites the first value of a tensor in a safetensors file.
+void spoil(const std::filesystem::path& path, const std::string& tensor) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  std::uint64_t length = 0;
+  file.read(reinterpret_cast<char*>(&length), sizeof(length));
+  std::string header(length, ' ');
+  file.read(header.data(), static_cast<std::streamsize>(length));
+  const auto offset = json::parse(header)[tensor]["data_offsets"][0].get<std::uint64_t>();
+  const float wrong = 1e3F;
+  file.seekp(static_cast<std::streamoff>(sizeof(length) + length + offset));
+  file.write(reinterpret_cast<const char*>(&wrong), sizeof(wrong));
+}
+
+TEST_CASE("a run that differs from its reference says so and exits with 3", "[app][run]") {
+  const test::temporary_directory scratch;
+  const auto reference = scratch.path() / "reference.safetensors";
+  std::filesystem::copy_file(data("wan-tiny") + "/reference.safetensors", reference);
+  spoil(reference, "latents.3");
+
+  const auto done = run_program({"run", data("wan-tiny"), "--reference", reference.string(),
+                                 "--config", layer, "--device", "sim", "--report", "-"});
+
+  CHECK(done.code == 3);
+  CHECK_THAT(done.err, Contains("stage 'latents.3'"));
+  CHECK(json::parse(done.out)["reference_max_abs_error"] > 1);
+}
+
+TEST_CASE("device weights stay within the residents and two blocks", "[app][run]") {
+  const auto done = run_program({"run", data("wan-dual-tiny"), "--config", layer, "--device",
+                                 "host", "--steps", "2", "--report", "-"});
+
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+  std::uint64_t fixed = 0;
+  std::uint64_t largest = 0;
+  for (const auto& [path, part] : report["components"].items()) {
+    fixed += part["bytes"].get<std::uint64_t>() - part["streamed_bytes"].get<std::uint64_t>();
+    largest = std::max(largest, part["largest_block_bytes"].get<std::uint64_t>());
+  }
+  CHECK(report["peak_device_weight_bytes"] <= fixed + 2 * largest + (1 << 20));
+  CHECK(report["peak_device_weight_bytes"] >= 2 * largest);
+}
+
 TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]") {
   using words = std::vector<std::string>;
   const auto [arguments, expected] = GENERATE(table<words, std::string>({
       {{"--config", R"({"mode":"layer"})"}, "components"},
       {{"--config", "@/no/such/file.json"}, "/no/such/file.json"},
       {{"--config", layer, "--device", "host", "--device-memory", "4KiB"}, "needs at least"},
+      {{"--device-memory", "1000"}, "needs at least"},
+      {{"--report", ""}, "--report"},
       {{"--device", "abacus"}, "abacus"},
       {{"--device", "cuda"}, "cuda"},
       {{"--device-memory", "5 potatoes"}, "--device-memory"},
@@ -110,7 +155,10 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
       {{"--steps", "0"}, "steps"},
       {{"--prompt-ids", "999999"}, "999999"},
       {{"--reference", "/no/such/reference"}, "/no/such/reference"},
-      {{"--reference", "any", "--steps", "2"}, ""},
+      {{"--reference", "any", "--steps", "2"}, "leave --prompt-ids"},
+      {{"--report", "/no/such/directory/r.json"}, "/no/such/directory"},
+      {{"--trace", "/"}, "--trace"},
+      {{"--output", "/proc/nothing"}, "--output"},
   }));
   words all{"run", data("wan-tiny")};
   all.insert(all.end(), arguments.begin(), arguments.end());
