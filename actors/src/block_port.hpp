@@ -3,11 +3,11 @@
 
 #pragma once
 
-#include "streaming.hpp"
-
 #include <ferry/messages/block_prefetcher.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/offload/block_gate.hpp>
+
+#include "streaming.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -3,8 +3,6 @@
 
 #pragma once
 
-#include "streaming.hpp"
-
 #include <ferry/offload/bare_weights.hpp>
 #include <ferry/offload/block_gate.hpp>
 #include <ferry/offload/config.hpp>
@@ -13,6 +11,8 @@
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/arena.hpp>
+
+#include "streaming.hpp"
 
 #include <cstdint>
 #include <map>
@@ -61,8 +61,8 @@ public:
   [[nodiscard]] std::size_t device_bytes() const noexcept { return arena_ ? arena_->size() : 0; }
 
   /// Makes arena, events and units, makes the blocks go through `gate`, makes the masters and parks
-  /// the blocks. The residents may be loaded afterwards. A block that has a hook belongs to somebody
-  /// else: then nothing of the pipeline has been touched.
+  /// the blocks. The residents may be loaded afterwards. A block that has a hook belongs to
+  /// somebody else: then nothing of the pipeline has been touched.
   void prepare(const std::shared_ptr<block_gate>& gate);
 
   /// Binds the residents, which have been loaded, and sends components that stage themselves off.

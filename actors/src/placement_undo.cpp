@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "placement.hpp"
+#include <ferry/platform/log.hpp>
 
 #include "guarded.hpp"
-
-#include <ferry/platform/log.hpp>
+#include "placement.hpp"
 
 #include <utility>
 
@@ -26,9 +25,9 @@ result<void> placement::take_back() {
   if (!kept)
     kept = restore_all();
   if (kept)
-    return tl::unexpected(failure{errc::incomplete,
-                                  "the backend is not fully disabled; disable again: " + kept->detail,
-                                  kept->block, kept->rank, kept->vendor_code});
+    return tl::unexpected(failure{
+        errc::incomplete, "the backend is not fully disabled; disable again: " + kept->detail,
+        kept->block, kept->rank, kept->vendor_code});
   through_->close();
   blocks_.clear();
   residents_.clear();

@@ -25,8 +25,8 @@ namespace ferry {
 /// block here, so that a prefetch that was on time costs it one atomic exchange.
 ///
 /// One atomic word a slot: `free -> requested -> submitted -> in use -> free`. Each transition has
-/// one owner: the prefetcher requests and revokes, the copy worker publishes, the model thread takes
-/// and gives back. An exchange that lost its race changes nothing and says so.
+/// one owner: the prefetcher requests and revokes, the copy worker publishes, the model thread
+/// takes and gives back. An exchange that lost its race changes nothing and says so.
 ///
 /// The model thread is no actor and cannot be sent a message: when its block is late it sleeps on a
 /// semaphore, which costs less than half of a condition variable. The mutex guards the failure only.
