@@ -228,8 +228,7 @@ exit_code judge(const run_report& outcome, const reference_run* reference) {
     verdict = differs("stage '" + reference->worst()->stage + "' is " + std::to_string(*error) +
                       " away from the reference; expected at most " +
                       std::to_string(reference_tolerance));
-  expected at most " + std::to_string(reference_tolerance));
-      return verdict;
+  return verdict;
 }
 
 /// Returns whether `reason` was found before anything had been touched.
