@@ -93,3 +93,5 @@ configure() {
 
 # Precompiled headers and ccache go together only with these.
 export CCACHE_SLOPPINESS=pch_defines,time_macros
+# The OpenMP threads of the torch suites would otherwise spin on the cores that other tests need.
+export OMP_WAIT_POLICY=passive
