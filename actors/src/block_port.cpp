@@ -3,10 +3,10 @@
 
 #include "block_port.hpp"
 
-#include "guarded.hpp"
-
 #include <ferry/offload/overlap.hpp>
 #include <ferry/offload/wait_edges.hpp>
+
+#include "guarded.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,10 +15,6 @@
 
 namespace ferry {
 namespace {
-
-/// How long a model that runs ahead of the prefetcher waits before it asks. Most often the ticket is
-/// about to be published, and the question would only be work.
-constexpr auto patience = std::chrono::microseconds{100};
 
 operation_tag tag_of(const char* what, block_id block, std::uint64_t ticket) {
   return {.what = what, .block = static_cast<std::uint32_t>(block), .ticket = ticket};
@@ -119,8 +115,7 @@ void block_port::finish(block_id block, const ticket_board::ticket& ticket) {
   auto stamp = through_->owner().stamp();
   oldest_ = std::max(oldest_, ticket.retires_below);
   through_->board().give_back(ticket.slot);
-  post(prefetcher_,
-            block_released{block, ticket.slot, ticket.generation, std::move(stamp)});
+  post(prefetcher_, block_released{block, ticket.slot, ticket.generation, std::move(stamp)});
 }
 
 void block_port::mark(const char* what) {

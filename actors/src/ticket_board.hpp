@@ -29,7 +29,8 @@ namespace ferry {
 /// takes and gives back. An exchange that lost its race changes nothing and says so.
 ///
 /// The model thread is no actor and cannot be sent a message: when its block is late it sleeps on a
-/// semaphore, which costs less than half of a condition variable. The mutex guards the failure only.
+/// semaphore, which costs less than half of a condition variable. The mutex guards the failure
+/// only.
 class ticket_board final : public ticket_revoker {
 public:
   struct ticket {
