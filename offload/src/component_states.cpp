@@ -11,7 +11,18 @@
 namespace ferry {
 namespace {
 
-using layouts = std::map<object_id, const packed_layout*>;
+/// What the plan moves, by module and by component.
+struct moved_bytes {
+  std::map<object_id, const packed_layout*> blocks;
+  std::map<std::string, std::size_t> residents;
+};
+
+std::size_t bytes_of(const packed_layout& layout) {
+  std::size_t bytes = 0;
+  for (const auto& each : layout.storages)
+    bytes += each.bytes;
+  return bytes;
+}
 
 void gather(const module_node& from, std::set<object_id>& seen, std::vector<tensor_info>& tensors) {
   if (!seen.insert(from.identity()).second)
@@ -26,45 +37,51 @@ std::size_t bytes_of(const module_node& node) {
   std::set<object_id> seen;
   std::vector<tensor_info> tensors;
   gather(node, seen, tensors);
-  std::size_t bytes = 0;
-  for (const auto& each : pack(tensors).storages)
-    bytes += each.bytes;
-  return bytes;
+  return bytes_of(pack(tensors));
 }
 
-void add(const resolved_component& component, const layouts& streamed,
-         std::map<std::string, component_state>& states) {
-  component_state state{.bytes = bytes_of(*component.node),
-                        .selected = component.selected,
-                        .on_demand = component.on_demand};
+component_state add(const resolved_component& component, const moved_bytes& moved,
+                    std::map<std::string, component_state>& states) {
+  component_state state{.selected = component.selected, .on_demand = component.on_demand};
   for (const auto& stack : component.stacks)
     for (const auto& block : stack.blocks) {
       ++state.blocks;
-      const auto found = streamed.find(block.node->identity());
-      if (found == streamed.end()) {
+      const auto found = moved.blocks.find(block.node->identity());
+      if (found == moved.blocks.end()) {
         ++state.resident_blocks;
         continue;
       }
+      state.bytes += bytes_of(*found->second);
       state.streamed_bytes += found->second->bytes;
       state.largest_block_bytes = std::max(state.largest_block_bytes, found->second->bytes);
     }
-  states.emplace(component.path, state);
+  if (const auto resident = moved.residents.find(component.path);
+      resident != moved.residents.end())
+    state.bytes += resident->second;
   for (const auto& child : component.children)
-    add(child, streamed, states);
+    if (const auto below = add(child, moved, states); child.selected)
+      state.bytes += below.bytes;
+  // The plan does not tell what a component brings in by itself.
+  if (component.on_demand)
+    state.bytes = bytes_of(*component.node);
+  states.emplace(component.path, state);
+  return state;
 }
 
 } // namespace
 
 std::map<std::string, component_state> component_states(const resolved_offload_plan& resolved,
                                                         const transfer_plan& transfers) {
-  layouts streamed;
+  moved_bytes moved;
   for (const auto& each : transfers.blocks)
-    streamed.emplace(each.node, &each.layout);
+    moved.blocks.emplace(each.node, &each.layout);
+  for (const auto& each : transfers.residents)
+    moved.residents[each.path] += bytes_of(each.layout);
   std::map<std::string, component_state> states;
   for (const auto* group :
        {&resolved.dits, &resolved.encoders, &resolved.vaes, &resolved.residents})
     for (const auto& component : *group)
-      add(component, streamed, states);
+      add(component, moved, states);
   return states;
 }
 

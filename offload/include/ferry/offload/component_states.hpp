@@ -12,7 +12,8 @@
 
 namespace ferry {
 
-/// Sums up what `transfers` makes of each component of `resolved`, children included, by path.
+/// Sums up what `transfers` makes of each component of `resolved`, by path. Selected children count
+/// in their parent, and storage that two components share in the one that it was given to.
 [[nodiscard]] std::map<std::string, component_state>
 component_states(const resolved_offload_plan& resolved, const transfer_plan& transfers);
 
