@@ -55,8 +55,7 @@ component_state add(const resolved_component& component, const moved_bytes& move
       state.streamed_bytes += found->second->bytes;
       state.largest_block_bytes = std::max(state.largest_block_bytes, found->second->bytes);
     }
-  if (const auto resident = moved.residents.find(component.path);
-      resident != moved.residents.end())
+  if (const auto resident = moved.residents.find(component.path); resident != moved.residents.end())
     state.bytes += resident->second;
   for (const auto& child : component.children)
     if (const auto below = add(child, moved, states); child.selected)
