@@ -98,7 +98,9 @@ bool ticket_board::enter() noexcept {
 void ticket_board::leave() noexcept {
   if (inside_.fetch_sub(1) != 1 || !failed())
     return;
-  { const std::lock_guard lock{mutex_}; }
+  {
+    const std::lock_guard lock{mutex_};
+  }
   woken_.notify_all();
 }
 
