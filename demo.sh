@@ -14,7 +14,7 @@ run_demo() {
     local ferry=build/release/bin/ferry out=out/demo
     rm -rf "$out"
     mkdir -p "$out"
-    "$ferry" checkpoint wan "$out/checkpoint" --blocks 24 --hidden 768 --dtype bf16 --seed 1
+    "$ferry" checkpoint wan "$out/checkpoint" --blocks 32 --hidden 768 --dtype bf16 --seed 1
     "$ferry" run "$out/checkpoint" \
         --config '{"mode":"layer","components":["dit","text_encoder"]}' \
         --device host --device-memory 64MiB --compare-resident \

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
 
@@ -72,6 +73,8 @@ exit_code run(int argc, char** argv) {
         exit_code::rejected);
   } catch (const ferry_error& failed) {
     return report(failed.reason(), exit_code::failed);
+  } catch (const std::filesystem::filesystem_error& failed) {
+    return report({.code = errc::io_failure, .detail = failed.what()}, exit_code::failed);
   } catch (const std::exception& bug) {
     return report({.code = errc::internal, .detail = bug.what()}, exit_code::failed);
   }

@@ -71,7 +71,9 @@ void add_request(CLI::App& command, run_options& options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("IDS");
-  group->add_option("--seed", options.seed, "Of the initial latents (0)")->type_name("N");
+  group->add_option("--seed", options.seed, "Of the initial latents (0)")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
   group->add_option("--steps", options.steps, "Denoising steps (4)")->type_name("N");
   group
       ->add_option("--guidance", options.guidance,

@@ -134,7 +134,7 @@ TEST_CASE("a directory that holds something is refused and left alone",
   const auto done = run_program(small_checkpoint(target, {}));
 
   CHECK(done.code == 2);
-  CHECK_THAT(done.err, Contains("'" + target.string() + "' is no"));
+  CHECK_THAT(done.err, Contains(target.string() + "' is no"));
   CHECK(test::read_text(file) == "mine");
 }
 

@@ -29,8 +29,7 @@ TEST_CASE("the program says its version and those of its libraries", "[app]") {
 }
 
 TEST_CASE("every command explains itself and its log level", "[app]") {
-  const auto command = GENERATE(words{}, words{"checkpoint"}, words{"devices"});
-  auto arguments = command;
+  auto arguments = GENERATE(words{}, words{"checkpoint"}, words{"devices"});
   arguments.push_back("--help");
 
   const auto done = run_program(arguments);

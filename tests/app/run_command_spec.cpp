@@ -89,7 +89,8 @@ TEST_CASE("a run leaves its latents and a trace that can be read", "[app][run]")
   CHECK_THAT(done.out, Contains("peak on the device") && Contains("blocking loads"));
   CHECK(std::filesystem::file_size(out / "latents.safetensors") > 1000);
   std::set<std::string> phases;
-  for (const auto& event : json::parse(read(trace))["traceEvents"])
+  const auto parsed = json::parse(read(trace));
+  for (const auto& event : parsed["traceEvents"])
     phases.insert(event["ph"]);
   CHECK(phases.contains("X"));
   CHECK(phases.contains("M"));
