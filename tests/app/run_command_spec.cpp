@@ -3,7 +3,7 @@
 
 #include "run_program.hpp"
 #include "support/catch.hpp"
-#include "support/temporary_directory.hpp"
+#include "support/scratch_directory.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -11,25 +11,19 @@
 #include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
 
 namespace ferry {
 namespace {
 
 using Catch::Matchers::Contains;
 using nlohmann::json;
+using test::read_text;
 using test::run_program;
 
 const std::string layer = R"({"mode":"layer","components":["dit","text_encoder"]})";
 
 std::string data(const std::string& name) {
   return (std::filesystem::path(FERRY_TEST_DATA) / name).string();
-}
-
-std::string read(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 std::set<std::string> options_in(const std::string& text) {
@@ -77,7 +71,7 @@ TEST_CASE("a run on the simulated device takes the same virtual time every time"
 }
 
 TEST_CASE("a run leaves its latents and a trace that can be read", "[app][run]") {
-  const test::temporary_directory scratch;
+  const test::scratch_directory scratch;
   const auto out = scratch.path() / "out";
   const auto trace = scratch.path() / "trace.json";
 
@@ -89,7 +83,7 @@ TEST_CASE("a run leaves its latents and a trace that can be read", "[app][run]")
   CHECK_THAT(done.out, Contains("peak on the device") && Contains("blocking loads"));
   CHECK(std::filesystem::file_size(out / "latents.safetensors") > 1000);
   std::set<std::string> phases;
-  const auto parsed = json::parse(read(trace));
+  const auto parsed = json::parse(read_text(trace));
   for (const auto& event : parsed["traceEvents"])
     phases.insert(event["ph"]);
   CHECK(phases.contains("X"));
@@ -110,7 +104,7 @@ void spoil(const std::filesystem::path& path, const std::string& tensor) {
 }
 
 TEST_CASE("a run that differs from its reference says so and exits with 3", "[app][run]") {
-  const test::temporary_directory scratch;
+  const test::scratch_directory scratch;
   const auto reference = scratch.path() / "reference.safetensors";
   std::filesystem::copy_file(data("wan-tiny") + "/reference.safetensors", reference);
   spoil(reference, "latents.3");
@@ -174,7 +168,8 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
 }
 
 TEST_CASE("the page on configuration names every option and no other", "[app]") {
-  const auto page = read(std::filesystem::path(FERRY_TEST_DATA) / "../../docs/configuration.md");
+  const auto page =
+      read_text(std::filesystem::path(FERRY_TEST_DATA) / "../../docs/configuration.md");
   auto helped = options_in(run_program({"run", "--help"}).out);
   helped.merge(options_in(run_program({"checkpoint", "--help"}).out));
   helped.merge(options_in(run_program({"devices", "--help"}).out));

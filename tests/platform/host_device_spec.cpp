@@ -10,7 +10,7 @@
 
 #include "contract/device_rig.hpp"
 #include "support/catch.hpp"
-#include "support/temporary_directory.hpp"
+#include "support/scratch_directory.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -334,7 +334,7 @@ TEST_CASE("memory that the host device did not allocate is not released") {
 }
 
 TEST_CASE("a copy from a mapped file brings its bytes") {
-  const temporary_directory directory;
+  const scratch_directory directory;
   const mapped_file file(directory.write("weights", std::string(9 * MiB, 'w')));
   host_device machine(options);
   const auto slot = memory_block(machine, memory_kind::device, 9 * MiB);
@@ -347,7 +347,7 @@ TEST_CASE("a copy from a mapped file brings its bytes") {
 }
 
 TEST_CASE("the file of a queued copy is read while an earlier copy runs") {
-  const temporary_directory directory;
+  const scratch_directory directory;
   const auto next_path = directory.write("next", std::string(2 * MiB, 'n'));
   const auto current_path = directory.write("current", "");
   std::filesystem::resize_file(current_path, 40 * MiB);
@@ -375,7 +375,7 @@ TEST_CASE("the file of a queued copy is read while an earlier copy runs") {
 }
 
 TEST_CASE("a file larger than the slot passes through without becoming resident") {
-  const temporary_directory directory;
+  const scratch_directory directory;
   const auto path = directory.write("weights", "");
   std::filesystem::resize_file(path, 256 * MiB);
   const mapped_file file(path);
@@ -395,7 +395,7 @@ TEST_CASE("a file larger than the slot passes through without becoming resident"
 }
 
 TEST_CASE("one copy larger than the read window does not become resident as a whole") {
-  const temporary_directory directory;
+  const scratch_directory directory;
   const auto path = directory.write("weights", "");
   std::filesystem::resize_file(path, 128 * MiB);
   const mapped_file file(path);

@@ -4,7 +4,7 @@
 #include <ferry/platform/log.hpp>
 
 #include "support/catch.hpp"
-#include "support/temporary_directory.hpp"
+#include "support/scratch_directory.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 /// Returns what `write` sends to standard error.
 template <class Write>
 std::string standard_error_of(const Write& write) {
-  const test::temporary_directory directory;
+  const test::scratch_directory directory;
   const auto path = directory.path() / "stderr";
   const auto before = ::dup(STDERR_FILENO);
   const auto file = ::open(path.c_str(), O_WRONLY | O_CREAT, 0600);

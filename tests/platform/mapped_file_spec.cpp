@@ -5,7 +5,7 @@
 #include <ferry/platform/mapped_file.hpp>
 
 #include "support/catch.hpp"
-#include "support/temporary_directory.hpp"
+#include "support/scratch_directory.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -33,7 +33,7 @@ failure failure_of(const std::filesystem::path& path) {
 } // namespace
 
 TEST_CASE("a mapped file shows the contents of the file") {
-  const test::temporary_directory directory;
+  const test::scratch_directory directory;
   const auto path = directory.write("weights", "contents");
 
   const mapped_file file(path);
@@ -43,7 +43,7 @@ TEST_CASE("a mapped file shows the contents of the file") {
 }
 
 TEST_CASE("an empty file maps to no bytes") {
-  const test::temporary_directory directory;
+  const test::scratch_directory directory;
 
   const mapped_file file(directory.write("empty", ""));
 
@@ -51,7 +51,7 @@ TEST_CASE("an empty file maps to no bytes") {
 }
 
 TEST_CASE("a file that is missing is named together with the reason") {
-  const test::temporary_directory directory;
+  const test::scratch_directory directory;
   const auto path = directory.path() / "missing";
 
   const auto reason = failure_of(path);
@@ -61,7 +61,7 @@ TEST_CASE("a file that is missing is named together with the reason") {
 }
 
 TEST_CASE("a directory cannot be mapped and is named together with the reason") {
-  const test::temporary_directory directory;
+  const test::scratch_directory directory;
 
   const auto reason = failure_of(directory.path());
 
@@ -70,7 +70,7 @@ TEST_CASE("a directory cannot be mapped and is named together with the reason") 
 }
 
 TEST_CASE("the contents of a mapped file survive dropping its pages") {
-  const test::temporary_directory directory;
+  const test::scratch_directory directory;
   const mapped_file file(directory.write("weights", std::string(100'000, 'w')));
 
   read_ahead(file.bytes());
@@ -80,7 +80,7 @@ TEST_CASE("the contents of a mapped file survive dropping its pages") {
 }
 
 TEST_CASE("dropping pages does not touch memory that no mapped file holds") {
-  const test::temporary_directory directory;
+  const test::scratch_directory directory;
   const mapped_file file(directory.write("weights", "contents"));
   const auto ordinary = std::vector<std::byte>(100'000, std::byte{1});
 
