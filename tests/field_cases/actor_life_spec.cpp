@@ -61,6 +61,7 @@ TEST_CASE("a runtime that goes while its gate is held and copies are queued leav
 
 TEST_CASE("an exception that nobody expects inside an actor is an answer, and the actor lives on",
           "[field_cases][B108]") {
+  const byte_blocks blocks{{3}, 0};
   runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
   REQUIRE(subject.start());
 
@@ -70,7 +71,6 @@ TEST_CASE("an exception that nobody expects inside an actor is an answer, and th
   REQUIRE_FALSE(enabled);
   CHECK(enabled.error().code == errc::internal);
   CHECK_THAT(enabled.error().detail, Catch::Contains("lost its root"));
-  const byte_blocks blocks{{3}, 0};
   const auto gate = subject.enable(blocks.weights());
   REQUIRE(gate);
   CHECK(blocks.run_all(**gate, 2));

@@ -70,8 +70,9 @@ public:
   [[nodiscard]] result<void> enable(std::shared_ptr<pipeline> subject,
                                     const offload_config& config);
 
-  /// Streams bytes that belong to no pipeline. Whoever computes on them goes through the gate,
-  /// which may outlive the runtime and then fails.
+  /// Streams bytes that belong to no pipeline. What their kept masters point at outlives the
+  /// backend. Whoever computes on them goes through the gate, which may outlive the runtime and
+  /// then fails.
   [[nodiscard]] result<std::shared_ptr<block_gate>>
   enable(std::shared_ptr<const bare_weights> weights);
 
