@@ -58,8 +58,17 @@ private:
 
 class failing_observer final : public operation_observer {
 public:
-  void on_operation(const operation_span&) override { throw std::runtime_error("disk on fire"); }
+  void on_operation(const operation_span&) override {
+    go_.acquire();
+    throw std::runtime_error("disk on fire");
+  }
   void on_stream(stream_id, std::string_view) override {}
+
+  /// Lets one operation fail; until then it is held.
+  void go() { go_.release(); }
+
+private:
+  std::counting_semaphore<> go_{0};
 };
 
 /// Returns how much of the process is made of file pages, in bytes.
@@ -280,6 +289,7 @@ TEST_CASE("a failure on a stream's thread is thrown by every synchronisation fro
   copies.copy(upload(slot, weights));
   copies.copy(upload(slot, other_weights));
   copies.record(copied);
+  broken.go();
 
   const auto cause = Catch::Matchers::Matches("device_failure: .*disk on fire");
   CHECK_THROWS_WITH(copies.synchronize(contract_edge), cause);
