@@ -18,9 +18,11 @@
 
 #include <algorithm>
 #include <barrier>
+#include <condition_variable>
 #include <fstream>
+#include <future>
 #include <memory>
-#include <semaphore>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -47,28 +49,41 @@ private:
 /// Keeps copies from ending until they are let through.
 class turnstile final : public operation_observer {
 public:
-  void let_through(std::ptrdiff_t copies) { tickets_.release(copies); }
+  void let_through(int copies) {
+    {
+      const std::lock_guard lock(mutex_);
+      tickets_ += copies;
+    }
+    changed_.notify_all();
+  }
 
-  void on_operation(const operation_span&) override { tickets_.acquire(); }
+  void on_operation(const operation_span&) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return tickets_ > 0; });
+    --tickets_;
+  }
   void on_stream(stream_id, std::string_view) override {}
 
 private:
-  std::counting_semaphore<> tickets_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_; // GCC 12's std::counting_semaphore can sleep for ever.
+  int tickets_ = 0;
 };
 
 class failing_observer final : public operation_observer {
 public:
   void on_operation(const operation_span&) override {
-    go_.acquire();
+    released_.wait();
     throw std::runtime_error("disk on fire");
   }
   void on_stream(stream_id, std::string_view) override {}
 
-  /// Lets one operation fail; until then it is held.
-  void go() { go_.release(); }
+  /// Lets operations fail; until then they are held.
+  void go() { go_.set_value(); }
 
 private:
-  std::counting_semaphore<> go_{0};
+  std::promise<void> go_;
+  std::shared_future<void> released_ = go_.get_future().share();
 };
 
 /// Returns how much of the process is made of file pages, in bytes.
