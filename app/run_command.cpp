@@ -83,11 +83,11 @@ result<pass> run_once(const run_setup& setup, const pass_options& how) {
     };
 
   const auto started = std::chrono::steady_clock::now();
-  auto latents = setup.model.run(setup.asked, tell);
-  if (!latents)
-    return tl::unexpected(latents.error());
+  auto made = setup.model->run(setup.asked, tell);
+  if (!made)
+    return tl::unexpected(made.error());
   done.wall_s = seconds_since(started);
-  done.latents = latents->contiguous();
+  done.latents = made->latents.contiguous();
   done.allocations_after_first_step = setup.target->counters().allocations - warm_allocations;
   return done;
 }
@@ -272,7 +272,7 @@ exit_code run_pipeline(const run_options& options) {
 
   span_recorder recorder(options.trace ? span_recorder::keep::spans : span_recorder::keep::sums);
   setup->target->attach(&recorder);
-  const auto subject = std::make_shared<torch_pipeline>(setup->model.description());
+  const auto subject = std::make_shared<torch_pipeline>(setup->model->description());
   auto* reference = setup->reference ? &*setup->reference : nullptr;
   const bool offloads = setup->config.strategy != offload_strategy::none;
 

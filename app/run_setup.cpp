@@ -8,6 +8,8 @@
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/quantity.hpp>
 
+#include "models/load_model.hpp"
+
 #include <unistd.h>
 
 #include <charconv>
@@ -54,13 +56,11 @@ bool describes_request(const run_options& options) {
          options.steps || options.guidance || options.size || options.frames;
 }
 
-result<request> read_request(const run_options& options,
+result<request> read_request(const run_options& options, const diffusion_model& model,
                              const std::optional<reference_run>& reference) {
   if (reference)
-    return reference->inputs();
-  request asked;
-  asked.positive.ids = {5, 17, 9, 33};
-  asked.negative.ids = {1};
+    return model.inputs_of(*reference);
+  auto asked = model.defaults();
   if (!options.prompt_ids.empty())
     asked.positive.ids = options.prompt_ids;
   if (!options.negative_prompt_ids.empty())
@@ -132,13 +132,13 @@ result<run_setup> set_up(const run_options& options) {
       return tl::unexpected(opened.error());
     reference = std::move(*opened);
   }
-  auto model = wan_pipeline::load(options.checkpoint);
+  auto model = load_model(options.checkpoint);
   if (!model)
     return tl::unexpected(model.error());
-  auto asked = read_request(options, reference);
+  auto asked = read_request(options, **model, reference);
   if (!asked)
     return tl::unexpected(asked.error());
-  if (auto valid = validate(*asked, model->limits()); !valid)
+  if (auto valid = (*model)->check(*asked); !valid)
     return tl::unexpected(valid.error());
 
   if (auto writable = check_results(options); !writable)

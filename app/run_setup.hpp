@@ -7,9 +7,9 @@
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
 
+#include "models/diffusion_model.hpp"
 #include "models/reference_run.hpp"
 #include "models/request.hpp"
-#include "models/wan_pipeline.hpp"
 #include "run_options.hpp"
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace ferry {
 /// Everything a run needs, checked, before anything moves.
 struct run_setup {
   offload_config config;
-  wan_pipeline model;
+  std::unique_ptr<diffusion_model> model;
   request asked;
   std::optional<reference_run> reference;
   std::shared_ptr<device> target;

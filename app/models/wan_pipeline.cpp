@@ -114,8 +114,23 @@ at::Tensor wan_pipeline::denoise(const request& asked, const at::Tensor& text,
   return latents;
 }
 
-result<at::Tensor> wan_pipeline::run(const request& asked, const run_callbacks& tell) const {
-  if (auto valid = validate(asked, limits_); !valid) {
+request wan_pipeline::defaults() const {
+  request asked;
+  asked.positive.ids = {5, 17, 9, 33};
+  asked.negative.ids = {1};
+  return asked;
+}
+
+result<request> wan_pipeline::inputs_of(const reference_run& reference) const {
+  return reference.inputs();
+}
+
+result<void> wan_pipeline::check(const request& asked) const {
+  return validate(asked, limits_);
+}
+
+result<generated> wan_pipeline::run(const request& asked, const run_callbacks& tell) const {
+  if (auto valid = check(asked); !valid) {
     return tl::unexpected{valid.error()};
   }
   const c10::InferenceMode no_gradients;
@@ -126,7 +141,7 @@ result<at::Tensor> wan_pipeline::run(const request& asked, const run_callbacks& 
     negative_text = encode(asked.negative, {});
     stage(tell, "negative_prompt_embeds", negative_text);
   }
-  return denoise(asked, text, negative_text, tell);
+  return generated{.latents = denoise(asked, text, negative_text, tell), .pictures = {}};
 }
 
 } // namespace ferry

@@ -29,7 +29,7 @@ std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
 }
 
 std::vector<std::byte> output_of(const wan_pipeline& model, const request& asked) {
-  return bytes_of(checked(model.run(asked, {})));
+  return bytes_of(checked(model.run(asked, {})).latents);
 }
 
 std::vector<std::byte> streamed_output(const wan_pipeline& model, const request& asked,

@@ -199,18 +199,18 @@ TEST_CASE("a request beyond the pipeline's limits is refused before anything run
   auto asked = short_request();
   asked.positive.ids[2] = 256;
 
-  const auto latents = pipeline.run(asked, {});
+  const auto done = pipeline.run(asked, {});
 
-  REQUIRE(!latents);
-  CHECK(latents.error().code == ferry::errc::invalid_argument);
+  REQUIRE(!done);
+  CHECK(done.error().code == ferry::errc::invalid_argument);
   CHECK(calls == 0);
 }
 
 TEST_CASE("equal requests end in equal bytes") {
   const auto pipeline = load("wan-tiny");
 
-  const auto first = pipeline.run(short_request(), {}).value();
-  const auto second = pipeline.run(short_request(), {}).value();
+  const auto first = pipeline.run(short_request(), {}).value().latents;
+  const auto second = pipeline.run(short_request(), {}).value().latents;
 
   CHECK(at::equal(first, second));
 }
@@ -223,8 +223,8 @@ TEST_CASE("padding counts by its length, not by its ids") {
   auto other_padding = padded;
   other_padding.positive.ids.back() = 77;
 
-  const auto latents = pipeline.run(padded, {}).value();
+  const auto latents = pipeline.run(padded, {}).value().latents;
 
-  CHECK(at::equal(latents, pipeline.run(other_padding, {}).value()));
-  CHECK(!at::equal(latents, pipeline.run(short_request(), {}).value()));
+  CHECK(at::equal(latents, pipeline.run(other_padding, {}).value().latents));
+  CHECK(!at::equal(latents, pipeline.run(short_request(), {}).value().latents));
 }

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/platform/error.hpp>
+#include <ferry/torch/torch_pipeline.hpp>
+
+#include "models/reference_run.hpp"
+#include "models/request.hpp"
+#include "models/run_callbacks.hpp"
+
+#include <ATen/core/Tensor.h>
+
+namespace ferry {
+
+/// What a request ended in. Both are float32.
+struct generated {
+  at::Tensor latents; ///< As the last step left them.
+
+  /// `[frames, 3, height, width]`, red, green, blue from -1 to 1. Undefined where the checkpoint
+  /// has no decoder.
+  at::Tensor pictures;
+};
+
+/// A diffusion pipeline of one family, opened from a checkpoint.
+///
+/// Its weights are the pages of the mapped checkpoint, which its tensors keep mapped. Used by one
+/// thread at a time.
+class diffusion_model {
+public:
+  virtual ~diffusion_model() = default;
+
+  /// Returns the modules by name with what there is to know for offloading them.
+  [[nodiscard]] virtual torch_pipeline_description description() const = 0;
+
+  /// Returns the request of the family that asks for nothing in particular: a fixed short prompt, a
+  /// small size, the guidance it was trained for.
+  [[nodiscard]] virtual request defaults() const = 0;
+
+  /// Returns the request that a reference file of the family describes.
+  /// @returns `invalid_checkpoint` with what is missing or malformed
+  [[nodiscard]] virtual result<request> inputs_of(const reference_run& reference) const = 0;
+
+  /// Looks whether the model can do what is asked.
+  /// @returns `invalid_argument` with the field, its value and its limits
+  [[nodiscard]] virtual result<void> check(const request& asked) const = 0;
+
+  /// Runs one request.
+  /// @returns `invalid_argument` if `check` refuses it
+  /// @throws ferry_error what a block's gate throws; c10::Error
+  [[nodiscard]] virtual result<generated> run(const request& asked,
+                                              const run_callbacks& tell) const = 0;
+
+protected:
+  diffusion_model() = default;
+  diffusion_model(const diffusion_model&) = default;
+  diffusion_model(diffusion_model&&) = default;
+  diffusion_model& operator=(const diffusion_model&) = default;
+  diffusion_model& operator=(diffusion_model&&) = default;
+};
+
+} // namespace ferry
