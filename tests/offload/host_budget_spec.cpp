@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/offload/host_budget.hpp>
+
+#include "support/catch.hpp"
+
+#include <array>
+
+namespace ferry {
+namespace {
+
+using Catch::Contains;
+
+constexpr std::array one_store{pin_candidate{.path = "blocks.0", .bytes = 1000, .replaces = 0}};
+
+/// A budget without limits of the host.
+struct open_host {
+  explicit open_host(std::optional<std::uint64_t> ceiling) : budget(ceiling) {}
+
+  [[nodiscard]] result<pin_lease> lease(std::uint64_t holder,
+                                        std::optional<std::uint64_t> available = {}) {
+    return budget.lease(holder, "tenant " + std::to_string(holder), one_store, {},
+                        {.available = available});
+  }
+
+  host_budget budget;
+};
+
+TEST_CASE("leases add up until the ceiling, and what is given back can be leased again",
+          "[offload][host_budget]") {
+  open_host host{2500};
+  const auto first = host.lease(1);
+  REQUIRE(first);
+  REQUIRE(host.lease(2));
+  CHECK(host.budget.pinned() == 2000);
+
+  const auto refused = host.lease(3);
+
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().detail, Contains("takes 1000 bytes") && Contains("allows 2500") &&
+                                         Contains("2000 are pinned already"));
+  CHECK(host.budget.pinned() == 2000);
+  CHECK(host.budget.give_back(first->id));
+  CHECK(host.lease(3));
+}
+
+TEST_CASE("the tighter of ceiling and wish counts", "[offload][host_budget]") {
+  host_budget budget{5000};
+
+  CHECK_FALSE(budget.lease(1, "a", one_store, {.budget = 900}, {}));
+  CHECK(budget.lease(1, "a", one_store, {.budget = 9000}, {}));
+}
+
+TEST_CASE("leases are listed by name", "[offload][host_budget]") {
+  open_host host{std::nullopt};
+  REQUIRE(host.lease(1));
+  REQUIRE(host.lease(2));
+
+  const auto leases = host.budget.leases();
+
+  REQUIRE(leases.size() == 2);
+  CHECK(leases[0].who == "tenant 1");
+  CHECK(leases[1].bytes == 1000);
+}
+
+TEST_CASE("a lease that is being filled is not available to others", "[offload][host_budget]") {
+  open_host host{std::nullopt};
+  const auto first = host.lease(1, 1500);
+  REQUIRE(first);
+  CHECK_FALSE(host.lease(2, 1500));
+
+  CHECK(host.budget.settle(first->id, 1000));
+
+  CHECK(host.lease(2, 1500));
+}
+
+TEST_CASE("a store that could not be pinned after all is given back when the lease is settled",
+          "[offload][host_budget]") {
+  open_host host{std::nullopt};
+  const auto lease = host.lease(1);
+  REQUIRE(lease);
+
+  CHECK(host.budget.settle(lease->id, 400));
+
+  CHECK(host.budget.pinned() == 400);
+}
+
+TEST_CASE("the leases of a holder that is gone are taken back, and only those",
+          "[offload][host_budget]") {
+  open_host host{std::nullopt};
+  REQUIRE(host.lease(1));
+  REQUIRE(host.lease(2));
+  REQUIRE(host.lease(1));
+
+  const auto gone = host.budget.give_back_all(1);
+
+  CHECK(gone.size() == 2);
+  CHECK(host.budget.pinned() == 1000);
+}
+
+TEST_CASE("a lease that is not held is neither settled nor given back", "[offload][host_budget]") {
+  open_host host{std::nullopt};
+  const auto lease = host.lease(1);
+  REQUIRE(lease);
+  REQUIRE(host.budget.give_back(lease->id));
+
+  CHECK_FALSE(host.budget.give_back(lease->id));
+  CHECK_FALSE(host.budget.settle(lease->id, 0));
+}
+
+} // namespace
+} // namespace ferry
