@@ -5,6 +5,7 @@
 
 #include "block_prefetcher.hpp"
 #include "copy_stream_worker.hpp"
+#include "host_memory.hpp"
 #include "offloader.hpp"
 #include "supervisor.hpp"
 
@@ -15,6 +16,10 @@ namespace ferry {
 supervisor_actor spawn_supervisor(caf::actor_system& system, std::vector<start_step> steps,
                                   std::chrono::milliseconds start_deadline) {
   return system.spawn<supervisor>(std::move(steps), start_deadline);
+}
+
+host_memory_actor spawn_host_memory(caf::actor_system& system, const host_memory_options& options) {
+  return system.spawn<host_memory>(options);
 }
 
 copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system, std::shared_ptr<device> owner,

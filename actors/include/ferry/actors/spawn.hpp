@@ -5,6 +5,7 @@
 
 #include <ferry/messages/block_prefetcher.hpp>
 #include <ferry/messages/copy_stream.hpp>
+#include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/platform/device.hpp>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,6 +35,11 @@ struct offloader_options {
   std::chrono::milliseconds request_deadline{60'000}; ///< For each question to another actor.
 };
 
+struct host_memory_options {
+  std::optional<std::uint64_t> pinned_memory = std::nullopt; ///< Most to pin at a time.
+  std::filesystem::path root = "/"; ///< Where `proc` and `sys` are; not `/` in tests only.
+};
+
 /// How one child comes to life. `spawn` makes the actor and nothing else: what it owns on the
 /// device it makes when it is told to start.
 struct start_step {
@@ -46,6 +53,9 @@ struct start_step {
 [[nodiscard]] supervisor_actor spawn_supervisor(caf::actor_system& system,
                                                 std::vector<start_step> steps,
                                                 std::chrono::milliseconds start_deadline);
+
+[[nodiscard]] host_memory_actor spawn_host_memory(caf::actor_system& system,
+                                                  const host_memory_options& options);
 
 [[nodiscard]] copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system,
                                                          std::shared_ptr<device> owner,

@@ -5,6 +5,7 @@
 
 #include <ferry/messages/block_prefetcher.hpp>
 #include <ferry/messages/copy_stream.hpp>
+#include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/values.hpp>
@@ -41,5 +42,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::disable_backend))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::query_offload))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::offload_state))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::lease_host_memory))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::pin_lease))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::settle_lease))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::give_back_lease))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::query_host_memory))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::host_memory_state))
 
 CAF_END_TYPE_ID_BLOCK(ferry_messages)
