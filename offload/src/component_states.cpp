@@ -15,6 +15,7 @@ namespace {
 struct moved_bytes {
   std::map<object_id, const packed_layout*> blocks;
   std::map<std::string, std::size_t> residents;
+  std::map<std::string, std::size_t> groups;
 };
 
 std::size_t bytes_of(const packed_layout& layout) {
@@ -57,6 +58,8 @@ component_state add(const resolved_component& component, const moved_bytes& move
     }
   if (const auto resident = moved.residents.find(component.path); resident != moved.residents.end())
     state.bytes += resident->second;
+  if (const auto group = moved.groups.find(component.path); group != moved.groups.end())
+    state.bytes += group->second;
   for (const auto& child : component.children)
     if (const auto below = add(child, moved, states); child.selected)
       state.bytes += below.bytes;
@@ -76,6 +79,8 @@ std::map<std::string, component_state> component_states(const resolved_offload_p
     moved.blocks.emplace(each.node, &each.layout);
   for (const auto& each : transfers.residents)
     moved.residents[each.path] += bytes_of(each.layout);
+  for (const auto& each : transfers.groups)
+    moved.groups[each.path] += bytes_of(each.layout);
   std::map<std::string, component_state> states;
   for (const auto* group :
        {&resolved.dits, &resolved.encoders, &resolved.vaes, &resolved.residents})

@@ -31,6 +31,7 @@ public:
       check_resident_layers();
     }
     resolved_offload_plan resolved;
+    resolved.strategy = config_.strategy;
     for (const auto& dit : found_.dits) {
       resolved.dits.push_back(resolve_dit(dit));
     }

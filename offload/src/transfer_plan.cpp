@@ -5,6 +5,7 @@
 
 #include <ferry/platform/memory.hpp>
 
+#include "group_plan.hpp"
 #include "storage_use.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ using node_set = std::unordered_set<object_id>;
 /// Tensors that go together, before it is known which of them are shared.
 struct unit {
   std::string path;
-  std::shared_ptr<const module_node> node;
+  std::vector<std::shared_ptr<const module_node>> nodes;
   std::size_t component = 0; ///< Whose resident unit takes what the unit shares with others.
   bool placed = true;
   std::vector<tensor_info> tensors;
@@ -34,6 +35,8 @@ struct stack_units {
 struct draft {
   std::vector<unit> residents; ///< One for each component, then what is brought in on demand.
   std::vector<unit> blocks;
+  std::vector<unit> groups;
+  std::vector<group_draft> group_drafts; ///< Of each of `groups`; their layouts come last.
   std::vector<stack_units> stacks;
   node_set elsewhere; ///< Modules that a walk from above leaves to a unit of their own.
 };
@@ -68,9 +71,26 @@ void add_children(const resolved_component& component, std::size_t index, draft&
     if (child.on_demand || !child.selected)
       made.elsewhere.insert(node);
     if (child.on_demand)
-      made.residents.push_back({child.path, child.node, index, false, {}});
+      made.residents.push_back({child.path, {child.node}, index, false, {}});
     add_children(child, index, made);
   }
+}
+
+void add_group(group_draft plan, std::size_t index, draft& made) {
+  auto nodes = plan.resident ? decltype(plan.entries){} : plan.entries;
+  made.groups.push_back({plan.path, std::move(nodes), index, true, {}});
+  made.group_drafts.push_back(std::move(plan));
+}
+
+/// Makes one group of the resident heads of a component's stacks.
+void add_heads(const resolved_component& component, std::size_t index, draft& made) {
+  group_draft plan{.path = component.path};
+  for (const auto* stack : stacks_of(component))
+    for (const auto& block : std::span(stack->blocks).first(stack->resident_head))
+      if (made.elsewhere.insert(block.node->identity()).second)
+        plan.entries.push_back(block.node);
+  if (!plan.entries.empty())
+    add_group(std::move(plan), index, made);
 }
 
 void add_stacks(const resolved_component& component, std::size_t index, draft& made) {
@@ -82,7 +102,7 @@ void add_stacks(const resolved_component& component, std::size_t index, draft& m
       if (!made.elsewhere.insert(node).second)
         continue;
       streamed.blocks.push_back(made.blocks.size());
-      made.blocks.push_back({block.path, block.node, index, true, {}});
+      made.blocks.push_back({block.path, {block.node}, index, true, {}});
     }
     if (streamed.blocks.empty())
       continue;
@@ -107,19 +127,33 @@ void collect(const module_node& node, const node_set& elsewhere, node_set& visit
 draft gather(const resolved_offload_plan& resolved) {
   draft made;
   const auto components = components_of(resolved);
-  for (const auto* component : components)
-    made.residents.push_back(
-        {component->path, component->node, made.residents.size(), !component->on_demand, {}});
+  const auto swaps = resolved.strategy == offload_strategy::model_level;
+  const auto encoders = resolved.encoders.size();
+  const auto sides = swaps ? encoders + resolved.dits.size() : 0;
   for (std::size_t i = 0; i < components.size(); ++i) {
+    const auto& each = *components[i];
+    const auto grouped = i < sides && each.selected;
+    auto nodes = grouped ? decltype(unit::nodes){} : decltype(unit::nodes){each.node};
+    made.residents.push_back({each.path, std::move(nodes), i, !each.on_demand, {}});
+    if (i < sides)
+      add_group({.path = each.path,
+                 .entries = {each.node},
+                 .side = i < encoders ? group_side::encoder : group_side::dit,
+                 .resident = !each.selected},
+                i, made);
+  }
+  for (std::size_t i = 0; i < components.size(); ++i) {
+    add_heads(*components[i], i, made);
     add_stacks(*components[i], i, made);
     add_children(*components[i], i, made);
   }
   for (const auto* component : components)
     made.elsewhere.insert(component->node->identity());
-  for (auto* units : {&made.residents, &made.blocks})
+  for (auto* units : {&made.residents, &made.blocks, &made.groups})
     for (auto& each : *units) {
       node_set visited;
-      collect(*each.node, made.elsewhere, visited, each.tensors);
+      for (const auto& node : each.nodes)
+        collect(*node, made.elsewhere, visited, each.tensors);
     }
   return made;
 }
@@ -136,7 +170,7 @@ struct overlap {
 /// Moves what several units use to one resident unit.
 void share_overlaps(draft& made) {
   std::vector<unit*> units;
-  for (auto* role : {&made.residents, &made.blocks})
+  for (auto* role : {&made.residents, &made.blocks, &made.groups})
     for (auto& each : *role)
       units.push_back(&each);
 
@@ -195,7 +229,7 @@ transfer_plan plan_transfers(const resolved_offload_plan& resolved) {
         continue;
       const block_id id{static_cast<std::uint32_t>(plan.blocks.size())};
       plan.slot_bytes = std::max(plan.slot_bytes, layout.bytes);
-      plan.blocks.push_back({id, block.path, block.node->identity(), std::move(layout)});
+      plan.blocks.push_back({id, block.path, block.nodes.front()->identity(), std::move(layout)});
       ring.blocks.push_back(id);
     }
     if (!ring.blocks.empty())
@@ -208,6 +242,10 @@ transfer_plan plan_transfers(const resolved_offload_plan& resolved) {
     plan.resident_bytes += layout.bytes;
     plan.residents.push_back({resident.path, std::move(layout)});
   }
+  for (std::size_t i = 0; i < made.groups.size(); ++i)
+    made.group_drafts[i].layout = pack(made.groups[i].tensors);
+  plan.groups = plan_groups(std::move(made.group_drafts));
+  plan.group_bytes = group_region(plan.groups);
   return plan;
 }
 

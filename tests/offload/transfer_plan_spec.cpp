@@ -344,20 +344,6 @@ TEST_CASE("stacks of nested children are streamed, and children staged on demand
   CHECK(plan.resident_bytes == 256);
 }
 
-TEST_CASE("the blocks of a resident head are resident", "[offload][transfer_plan]") {
-  const auto dit = test::node("dit")->child("blocks", test::blocks(5));
-  auto headed = component("transformer", dit, {"blocks"});
-  headed.stacks[0].resident_head = 2;
-  resolved_offload_plan resolved;
-  resolved.dits = {headed};
-
-  const auto plan = plan_transfers(resolved);
-
-  CHECK(plan.blocks.size() == 3);
-  CHECK(plan.blocks[0].path == "transformer.blocks.2");
-  CHECK(resident_bytes_at(plan, "transformer") == 512);
-}
-
 TEST_CASE("a block without bytes of its own is in no ring", "[offload][transfer_plan]") {
   const auto placeholder = test::node("missing")->parameter("w", test::meta_tensor({64}));
   const auto dit = test::node("dit")->child(

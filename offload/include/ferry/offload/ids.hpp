@@ -13,6 +13,9 @@ enum class block_id : std::uint32_t {};
 /// Numbers the slots of one slot arena, from zero.
 enum class slot_id : std::uint32_t {};
 
+/// Numbers the groups of one enabled pipeline, from zero.
+enum class group_id : std::uint32_t {};
+
 /// Identity of a module object or tensor object or storage while it lives. Never dereferenced.
 enum class object_id : std::uintptr_t {};
 

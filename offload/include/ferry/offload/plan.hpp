@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/offload/config.hpp>
 #include <ferry/offload/module_tree.hpp>
 
 #include <cstddef>
@@ -65,6 +66,7 @@ struct resolved_component {
 
 /// What the resolver found; all that a backend reads. Immutable.
 struct resolved_offload_plan {
+  offload_strategy strategy = offload_strategy::none;
   std::vector<resolved_component> dits = {};
   std::vector<resolved_component> encoders = {};
   std::vector<resolved_component> vaes = {};

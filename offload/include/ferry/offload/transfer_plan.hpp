@@ -33,6 +33,16 @@ struct planned_resident {
   packed_layout layout;
 };
 
+/// Tensors that come to the device and go as a whole: a component, or the resident head of a DiT.
+struct planned_group {
+  group_id id{};
+  std::string path;     ///< Of the component.
+  packed_layout layout; ///< No bytes: the component is resident, its use only makes others leave.
+  std::vector<object_id> entries; ///< The modules whose entry points need the group.
+  std::vector<group_id> excludes; ///< What leaves the device before the group comes.
+  std::size_t offset = 0; ///< In the region that groups share; apart from what may be there too.
+};
+
 /// What has to be moved, in bytes: the resolved plan with every tensor given its place.
 ///
 /// A storage that two units use in overlapping ranges (tied weights, an embedding shared with a
@@ -41,16 +51,22 @@ struct transfer_plan {
   std::vector<planned_block> blocks; ///< By `block_id`.
   std::vector<planned_ring> rings;   ///< Encoders first, then DiTs, in the resolved order.
   std::vector<planned_resident> residents;
-  std::size_t slot_bytes = 0;     ///< The largest block, aligned.
-  std::size_t resident_bytes = 0; ///< Sum over `residents`, aligned.
+  std::vector<planned_group> groups; ///< By `group_id`, encoders first.
+  std::size_t slot_bytes = 0;        ///< The largest block, aligned.
+  std::size_t resident_bytes = 0;    ///< Sum over `residents`, aligned.
+  std::size_t group_bytes = 0;       ///< Of the region that groups share, aligned.
 
-  /// Returns the device memory that `slots` slots and the residents need.
+  /// Returns the device memory that `slots` slots, the groups and the residents need.
   [[nodiscard]] std::size_t device_bytes(std::size_t slots) const noexcept {
-    return resident_bytes + slots * slot_bytes;
+    return resident_bytes + group_bytes + slots * slot_bytes;
   }
 };
 
-/// Gives every tensor of a layerwise plan its place. Pure.
+/// Gives every tensor of a plan its place. Pure.
+///
+/// With `model_level` every selected encoder and DiT is a group. A DiT and what is selected beside
+/// it exclude each other; encoders may be there together. An unselected one is resident and still
+/// makes the others leave. A stack's resident head is a group under every strategy.
 [[nodiscard]] transfer_plan plan_transfers(const resolved_offload_plan& resolved);
 
 } // namespace ferry
