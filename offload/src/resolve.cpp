@@ -90,7 +90,7 @@ private:
       check_vae_selection();
     }
     if (is(offload_strategy::model_level)) {
-      if (!subject_.has_custom_model_offload()) {
+      if (subject_.custom_model_offload() == nullptr) {
         check_swap_sides();
       }
     } else if (config_.offloads(component_name::dit) && found_.dits.empty()) {
@@ -109,7 +109,7 @@ private:
     if (found_.vaes.empty()) {
       notes_.reject("vae", "vae is selected and no VAE was found; expected one, or components "
                            "without vae");
-    } else if (!subject_.has_custom_model_offload()) {
+    } else if (subject_.custom_model_offload() == nullptr) {
       notes_.reject("vae", "vae is selected and " + std::string{subject_.type_name()} +
                                " does not bring its own model-level offload; expected components "
                                "without vae");

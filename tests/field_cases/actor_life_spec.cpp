@@ -31,13 +31,15 @@ public:
     return component_roles{.dits = {"transformer"}};
   }
   [[nodiscard]] std::optional<offload_plan> declared_plan() const override { return {}; }
-  [[nodiscard]] bool has_custom_model_offload() const override { return false; }
+  [[nodiscard]] model_offload* custom_model_offload() const override { return nullptr; }
   [[nodiscard]] std::unique_ptr<weight_unit> make_unit(std::string, packed_layout) override {
     return nullptr;
   }
   void install_block_hook(object_id, block_id, weight_unit&, std::shared_ptr<block_gate>) override {
   }
   void remove_block_hook(object_id) override {}
+  void install_group_hook(object_id, group_id, std::shared_ptr<group_gate>) override {}
+  void remove_group_hook(object_id) override {}
 };
 
 TEST_CASE("a runtime that goes while its gate is held and copies are queued leaves no memory",

@@ -39,7 +39,8 @@ TEST_CASE("a selected VAE must be there and bring its own offload", "[offload][r
   auto custom = ordinary();
   without.declare(roles);
   generic.declare(roles);
-  custom.declare(roles).custom_model_offload();
+  fake_model_offload own;
+  custom.declare(roles).offloads_itself(own);
 
   CHECK_THAT(rejection(resolve(without, config)), Contains("vae is selected and no VAE was found"));
   CHECK_THAT(rejection(resolve(generic, config)),

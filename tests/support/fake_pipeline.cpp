@@ -288,6 +288,21 @@ fake_node blocks(std::size_t count, std::int64_t elements, unsigned char first_f
   return list(std::move(items));
 }
 
+void fake_model_offload::enable(device&, const model_offload_request& asked) {
+  calls.emplace_back("enable");
+  request = asked;
+  if (fail_enable) {
+    throw ferry_error{{.code = errc::device_failure, .detail = "enable was told to fail"}};
+  }
+}
+
+void fake_model_offload::disable() {
+  calls.emplace_back("disable");
+  if (fail_disable) {
+    throw ferry_error{{.code = errc::device_failure, .detail = "disable was told to fail"}};
+  }
+}
+
 fake_pipeline::fake_pipeline(fake_node root, std::string type_name)
     : root_(std::move(root)), type_name_(std::move(type_name)),
       log_(std::make_shared<std::vector<std::string>>()),
@@ -335,6 +350,22 @@ void fake_pipeline::remove_block_hook(object_id block) {
   }
 }
 
+void fake_pipeline::install_group_hook(object_id module, group_id group,
+                                       std::shared_ptr<group_gate> gate) {
+  count_down("install_group_hook");
+  const auto [place, added] = group_hooks_.try_emplace(module, group_hook{group, std::move(gate)});
+  if (!added) {
+    throw ferry_error{{.code = errc::already_enabled, .detail = "the module already has a hook"}};
+  }
+  log_->push_back("hook group");
+}
+
+void fake_pipeline::remove_group_hook(object_id module) {
+  if (group_hooks_.erase(module) != 0) {
+    log_->push_back("unhook group");
+  }
+}
+
 std::vector<std::string> fake_pipeline::mutations() const {
   auto all = *log_;
   std::set<const fake_module*> seen;
@@ -354,8 +385,8 @@ fake_pipeline& fake_pipeline::plan(offload_plan plan) {
   return *this;
 }
 
-fake_pipeline& fake_pipeline::custom_model_offload() {
-  custom_ = true;
+fake_pipeline& fake_pipeline::offloads_itself(model_offload& own) {
+  custom_ = &own;
   return *this;
 }
 
@@ -371,15 +402,28 @@ fake_pipeline& fake_pipeline::fail_restore(std::size_t n) {
 
 void fake_pipeline::call(std::string_view path, const std::function<void(fake_module&)>& body) {
   const auto called = root_->at(path);
-  const auto found = hooks_.find(called->identity());
+  const auto found = group_hooks_.find(called->identity());
+  if (found == group_hooks_.end()) {
+    call_block(*called, body);
+    return;
+  }
+  const auto used = found->second;
+  const auto leave = [&used](group_gate* gate) { gate->leave(used.group); };
+  used.gate->enter(used.group);
+  const std::unique_ptr<group_gate, decltype(leave)> inside{used.gate.get(), leave};
+  call_block(*called, body);
+}
+
+void fake_pipeline::call_block(fake_module& called, const std::function<void(fake_module&)>& body) {
+  const auto found = hooks_.find(called.identity());
   if (found == hooks_.end()) {
-    body(*called);
+    body(called);
     return;
   }
   const auto used = found->second;
   const auto bytes = used.gate->acquire(used.id);
   used.unit->bind(bytes.data());
-  body(*called);
+  body(called);
   used.unit->park();
   used.gate->release(used.id);
 }

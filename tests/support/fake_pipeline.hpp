@@ -132,6 +132,18 @@ private:
 [[nodiscard]] fake_node blocks(std::size_t count, std::int64_t elements = 16,
                                unsigned char first_fill = 1);
 
+/// A pipeline's own offload that notes what it is asked for and fails when it is told to.
+class fake_model_offload final : public model_offload {
+public:
+  void enable(device& target, const model_offload_request& request) override;
+  void disable() override;
+
+  std::vector<std::string> calls; ///< "enable", "disable", in order; also those that failed.
+  std::optional<model_offload_request> request;
+  bool fail_enable = false;
+  bool fail_disable = false;
+};
+
 /// A pipeline over fake modules. Units really re-point the fake storages, hooks are really called.
 class fake_pipeline final : public pipeline {
 public:
@@ -141,31 +153,37 @@ public:
   [[nodiscard]] std::shared_ptr<const module_node> root() const override { return root_; }
   [[nodiscard]] std::optional<component_roles> declared_components() const override;
   [[nodiscard]] std::optional<offload_plan> declared_plan() const override;
-  [[nodiscard]] bool has_custom_model_offload() const override { return custom_; }
+  [[nodiscard]] model_offload* custom_model_offload() const override { return custom_; }
   [[nodiscard]] std::unique_ptr<weight_unit> make_unit(std::string path,
                                                        packed_layout layout) override;
   void install_block_hook(object_id block, block_id id, weight_unit& unit,
                           std::shared_ptr<block_gate> gate) override;
   void remove_block_hook(object_id block) override;
+  void install_group_hook(object_id module, group_id group,
+                          std::shared_ptr<group_gate> gate) override;
+  void remove_group_hook(object_id module) override;
 
   /// Returns every changing call to the pipeline, its units and its modules, in order per object.
   [[nodiscard]] std::vector<std::string> mutations() const;
 
   /// Returns how often the plan was read.
   [[nodiscard]] std::size_t plan_reads() const noexcept { return plan_reads_; }
-  [[nodiscard]] std::size_t hook_count() const noexcept { return hooks_.size(); }
+  [[nodiscard]] std::size_t hook_count() const noexcept {
+    return hooks_.size() + group_hooks_.size();
+  }
   [[nodiscard]] const fake_node& tree() const noexcept { return root_; }
 
   fake_pipeline& declare(component_roles roles);
   fake_pipeline& plan(offload_plan plan);
-  fake_pipeline& custom_model_offload();
-  /// Makes the `n`th call of `make_unit` or `install_block_hook` from now on (0: the next) throw.
+  fake_pipeline& offloads_itself(model_offload& own);
+  /// Makes the `n`th call of `make_unit` or of what installs a hook from now on (0: the next)
+  /// throw.
   fake_pipeline& fail_after(std::size_t n);
   /// Makes the `n`th call of `weight_unit::restore` from now on (0: the next) throw.
   fake_pipeline& fail_restore(std::size_t n);
 
-  /// Calls the block at `path` as a model would: through its hook if it has one. `body` sees the
-  /// block while its weights are usable.
+  /// Calls the module at `path` as a model would: through its hooks if it has any. `body` sees the
+  /// module while its weights are usable, and may throw.
   void call(std::string_view path, const std::function<void(fake_module&)>& body);
 
 private:
@@ -175,15 +193,22 @@ private:
     std::shared_ptr<block_gate> gate;
   };
 
+  struct group_hook {
+    group_id group{};
+    std::shared_ptr<group_gate> gate;
+  };
+
   void count_down(const char* what);
+  void call_block(fake_module& called, const std::function<void(fake_module&)>& body);
 
   fake_node root_;
   std::string type_name_;
   std::optional<component_roles> roles_;
   std::optional<offload_plan> plan_;
-  bool custom_ = false;
+  model_offload* custom_ = nullptr;
   std::optional<std::size_t> failing_;
   std::map<object_id, hook> hooks_;
+  std::map<object_id, group_hook> group_hooks_;
   std::shared_ptr<std::vector<std::string>> log_;
   std::shared_ptr<std::optional<std::size_t>> failing_restore_;
   mutable std::size_t plan_reads_ = 0;

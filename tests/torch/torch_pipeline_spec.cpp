@@ -363,17 +363,23 @@ TEST_CASE("component names are unique segments of a path, with a module", "[torc
   CHECK_NOTHROW(make({{"a", module}, {"b", module}}));
 }
 
+struct own_offload final : model_offload {
+  void enable(device&, const model_offload_request&) override {}
+  void disable() override {}
+};
+
 TEST_CASE("what the author declares is what the pipeline says", "[torch][pipeline]") {
+  const auto own = std::make_shared<own_offload>();
   torch_pipeline pipeline({.type_name = "test.pipeline",
                            .components = {},
                            .roles = component_roles{.dits = {"transformer"}},
                            .plan = offload_plan{.resident_dit_paths = {"transformer"}},
-                           .custom_model_offload = true});
+                           .custom_model_offload = own});
 
   CHECK(pipeline.type_name() == "test.pipeline");
   CHECK(pipeline.declared_components()->dits == std::vector<std::string>{"transformer"});
   CHECK(pipeline.declared_plan()->resident_dit_paths.contains("transformer"));
-  CHECK(pipeline.has_custom_model_offload());
+  CHECK(pipeline.custom_model_offload() == own.get());
 }
 
 struct declaring : Module, declares_blocks, stages_itself, declares_loaded {

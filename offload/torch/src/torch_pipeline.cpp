@@ -7,6 +7,7 @@
 
 #include "block_hook.hpp"
 #include "ferry/torch/hookable.hpp"
+#include "group_hook.hpp"
 #include "storage_unit.hpp"
 #include "torch_node.hpp"
 
@@ -42,6 +43,11 @@ void require_valid(const torch_pipeline_description& description) {
       throw ferry_error({errc::invalid_pipeline, "component '" + each.name + "' of " +
                                                      description.type_name + " has no module"});
   }
+}
+
+std::string unhookable_message(const std::string& module) {
+  return module + " cannot be hooked: derive it from ferry::hookable, make it a ferry::hooked, or "
+                  "call it through torch_pipeline::hooks_of";
 }
 
 } // namespace
@@ -120,8 +126,8 @@ std::optional<offload_plan> torch_pipeline::declared_plan() const {
   return description_.plan;
 }
 
-bool torch_pipeline::has_custom_model_offload() const {
-  return description_.custom_model_offload;
+model_offload* torch_pipeline::custom_model_offload() const {
+  return description_.custom_model_offload.get();
 }
 
 const torch_component& torch_pipeline::component(std::string_view name) const {
@@ -194,11 +200,10 @@ void torch_pipeline::install_block_hook(object_id block, block_id id, weight_uni
                        .block = own_unit.path()});
   auto* registry = registry_of(*module);
   if (registry == nullptr)
-    throw ferry_error({.code = errc::unsupported,
-                       .detail = "block '" + own_unit.path() + "' (" + module->name() +
-                                 ") cannot be hooked: derive it from ferry::hookable, make it a "
-                                 "ferry::hooked, or call it through torch_pipeline::hooks_of",
-                       .block = own_unit.path()});
+    throw ferry_error(
+        {.code = errc::unsupported,
+         .detail = unhookable_message("block '" + own_unit.path() + "' (" + module->name() + ")"),
+         .block = own_unit.path()});
   if (registry->find(block_hook::name) != nullptr)
     throw ferry_error({.code = errc::already_enabled,
                        .detail = "block '" + own_unit.path() + "' is streamed by another backend",
@@ -208,11 +213,35 @@ void torch_pipeline::install_block_hook(object_id block, block_id id, weight_uni
 }
 
 void torch_pipeline::remove_block_hook(object_id block) {
-  const auto module = index_->module(block);
-  if (module == nullptr)
+  remove_hook(block, block_hook::name);
+}
+
+void torch_pipeline::install_group_hook(object_id module, group_id group,
+                                        std::shared_ptr<group_gate> gate) {
+  const auto entered = index_->module(module);
+  if (entered == nullptr)
+    throw ferry_error({errc::not_found, "a module that was to be hooked is not in " +
+                                            description_.type_name +
+                                            " any more: resolve the pipeline again"});
+  auto* registry = registry_of(*entered);
+  if (registry == nullptr)
+    throw ferry_error({errc::unsupported, unhookable_message(entered->name())});
+  if (registry->find(group_hook::name) != nullptr)
+    throw ferry_error(
+        {errc::already_enabled, "the module " + entered->name() + " is staged by another backend"});
+  registry->add(*entered, group_hook::name, std::make_shared<group_hook>(group, std::move(gate)));
+}
+
+void torch_pipeline::remove_group_hook(object_id module) {
+  remove_hook(module, group_hook::name);
+}
+
+void torch_pipeline::remove_hook(object_id module, const char* name) {
+  const auto hooked = index_->module(module);
+  if (hooked == nullptr)
     return;
-  if (auto* registry = registry_of(*module))
-    registry->remove(block_hook::name);
+  if (auto* registry = registry_of(*hooked))
+    registry->remove(name);
 }
 
 } // namespace ferry

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <ferry/offload/block_gate.hpp>
+#include <ferry/offload/group_gate.hpp>
 #include <ferry/offload/ids.hpp>
+#include <ferry/offload/model_offload.hpp>
 #include <ferry/offload/module_tree.hpp>
 #include <ferry/offload/packing.hpp>
 #include <ferry/offload/plan.hpp>
@@ -74,8 +76,9 @@ public:
   [[nodiscard]] virtual std::optional<component_roles> declared_components() const = 0;
   [[nodiscard]] virtual std::optional<offload_plan> declared_plan() const = 0;
 
-  /// Returns whether the pipeline brings its own model-level offload.
-  [[nodiscard]] virtual bool has_custom_model_offload() const = 0;
+  /// Returns the model-level offload that the pipeline brings along, null if there is none. Lives
+  /// as long as the pipeline.
+  [[nodiscard]] virtual model_offload* custom_model_offload() const = 0;
 
   /// Makes the tensors of `layout` one unit. `path` names it in messages.
   [[nodiscard]] virtual std::unique_ptr<weight_unit> make_unit(std::string path,
@@ -89,6 +92,15 @@ public:
 
   /// Takes the hook off again. No hook: nothing happens.
   virtual void remove_block_hook(object_id block) = 0;
+
+  /// Makes every entry point of `module` that is called through its hooks (forward, encode, decode)
+  /// go through `gate`: enter `group`, run, leave.
+  /// @throws ferry_error `already_enabled` if the module has such a hook; the module is unchanged
+  virtual void install_group_hook(object_id module, group_id group,
+                                  std::shared_ptr<group_gate> gate) = 0;
+
+  /// Takes the hook off again. No hook: nothing happens.
+  virtual void remove_group_hook(object_id module) = 0;
 };
 
 } // namespace ferry

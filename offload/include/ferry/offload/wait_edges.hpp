@@ -27,6 +27,13 @@ inline constexpr wait_edge drain_before_restore{"drain_before_restore"};
 /// read there.
 inline constexpr wait_edge drain_compute_before_release{"drain_compute_before_release"};
 
+/// The staging stream waits for a group's last use: its bytes must not go while they are still
+/// read.
+inline constexpr wait_edge stage_waits_last_use{"stage_waits_last_use"};
+
+/// The compute stream waits for a group's load: its weights must be there before they are read.
+inline constexpr wait_edge compute_waits_stage{"compute_waits_stage"};
+
 /// Every ordering that the layerwise backend relies on. docs/memory-model.md says why of each, and
 /// a test shows that nothing works without it.
 inline constexpr std::array all_wait_edges{

@@ -33,7 +33,7 @@ struct torch_pipeline_description {
   std::vector<torch_component> components;
   std::optional<component_roles> roles = std::nullopt;
   std::optional<offload_plan> plan = std::nullopt;
-  bool custom_model_offload = false;
+  std::shared_ptr<model_offload> custom_model_offload = nullptr;
   at::Device compute_device{
       at::kCPU}; ///< Where blocks run, whatever holds their weights meanwhile.
 };
@@ -57,7 +57,7 @@ public:
   [[nodiscard]] std::shared_ptr<const module_node> root() const override;
   [[nodiscard]] std::optional<component_roles> declared_components() const override;
   [[nodiscard]] std::optional<offload_plan> declared_plan() const override;
-  [[nodiscard]] bool has_custom_model_offload() const override;
+  [[nodiscard]] model_offload* custom_model_offload() const override;
 
   /// Returns where the component computes. Never inferred from where its weights are.
   /// @throws ferry_error `not_found`
@@ -85,12 +85,19 @@ public:
                           std::shared_ptr<block_gate> gate) override;
   void remove_block_hook(object_id block) override;
 
+  /// The hook is called "sequential_offload". An entry point may call others of its module.
+  /// @throws ferry_error also `not_found`, and `unsupported` if the module has no registry
+  void install_group_hook(object_id module, group_id group,
+                          std::shared_ptr<group_gate> gate) override;
+  void remove_group_hook(object_id module) override;
+
 private:
   class index;
   struct adopted_module;
 
   [[nodiscard]] const torch_component& component(std::string_view name) const;
   [[nodiscard]] hook_registry* registry_of(const torch::nn::Module& module) const;
+  void remove_hook(object_id module, const char* name);
 
   torch_pipeline_description description_;
   std::unique_ptr<index> index_;
