@@ -14,9 +14,12 @@ namespace ferry {
 
 namespace {
 
+bool has_elements(const tensor_info& tensor) noexcept {
+  return std::ranges::find(tensor.shape, 0) == tensor.shape.end();
+}
+
 bool has_bytes(const tensor_info& tensor) noexcept {
-  return !tensor.meta && tensor.storage != object_id{} &&
-         std::ranges::find(tensor.shape, 0) == tensor.shape.end();
+  return !tensor.meta && tensor.storage != object_id{} && has_elements(tensor);
 }
 
 } // namespace
@@ -49,6 +52,7 @@ packed_layout pack(std::span<const tensor_info> tensors) {
       element_sizes.push_back(element_size(tensor.type));
       user.push_back(layout.tensors.size());
     }
+    layout.meta_tensors += tensor.meta && has_elements(tensor) ? 1U : 0U;
     layout.tensors.push_back({tensor.identity, packed_tensor::no_storage});
   }
 

@@ -38,6 +38,7 @@ struct packed_layout {
   std::vector<packed_storage> storages;
   std::vector<packed_tensor> tensors; ///< Each tensor object once.
   std::size_t bytes = 0;              ///< Of the packed form, padding included.
+  std::size_t meta_tensors = 0;       ///< Tensors that have elements and no memory yet.
 
   friend bool operator==(const packed_layout&, const packed_layout&) = default;
 };
