@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/offload/unit_master.hpp"
+
+#include <ferry/platform/error.hpp>
+
+#include <vector>
+
+namespace ferry {
+
+host_master make_master(device& owner, const weight_unit& unit, bool pin) {
+  const auto originals = unit.originals();
+  if (pin)
+    try {
+      return host_master::pinned(owner, unit.layout(), originals);
+    } catch (const device_error& refused) {
+      if (refused.code() != errc::out_of_host_memory)
+        throw;
+    }
+  std::vector<memory_kind> kinds;
+  kinds.reserve(originals.size());
+  for (std::size_t i = 0; i != originals.size(); ++i)
+    kinds.push_back(unit.originals_kind(i));
+  return host_master::kept(unit.layout(), originals, kinds);
+}
+
+} // namespace ferry
