@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/actors/runtime_backend.hpp"
+
+#include <ferry/offload/pipeline.hpp>
+#include <ferry/platform/log.hpp>
+
+#include <utility>
+
+namespace ferry {
+namespace {
+
+/// A pipeline with the lease its weights lie in: whoever shares the one keeps the other.
+struct leased_pipeline {
+  std::unique_ptr<host_lease> lease; // Goes last.
+  std::shared_ptr<pipeline> model;
+};
+
+result<std::shared_ptr<pipeline>> with_lease(const std::shared_ptr<pipeline>& model,
+                                             const host_weight_plan& plan) {
+  if (plan.carrier == nullptr)
+    return tl::unexpected(failure{errc::invalid_pipeline,
+                                  "the host weight plan is backed by host_weight_runtime and has "
+                                  "no carrier; expected one with the lease"});
+  auto lease = plan.carrier->take();
+  if (!lease)
+    return tl::unexpected(std::move(lease.error()));
+  if ((*lease)->closed())
+    return tl::unexpected(
+        failure{errc::stale_handle, "the lease of the host weights is closed; load them again"});
+  const auto both = std::make_shared<leased_pipeline>(leased_pipeline{std::move(*lease), model});
+  return std::shared_ptr<pipeline>{both, model.get()};
+}
+
+class runtime_backend final : public offload_backend {
+public:
+  runtime_backend(runtime& through, offload_config config, std::optional<host_weight_plan> plan)
+      : through_(&through), config_(std::move(config)), plan_(std::move(plan)) {}
+
+  result<void> enable(const std::shared_ptr<pipeline>& model) override {
+    const auto before = through_->state();
+    if (!before)
+      return tl::unexpected(before.error());
+    if (before->enabled)
+      return tl::unexpected(failure{errc::already_enabled,
+                                    "the runtime offloads another pipeline; disable that first"});
+    ours_ = true;
+    auto subject = model;
+    if (plan_ && plan_->backing == host_weight_backing::host_weight_runtime) {
+      auto leased = with_lease(model, *plan_);
+      if (!leased)
+        return tl::unexpected(std::move(leased.error()));
+      subject = std::move(*leased);
+    }
+    if (auto enabled = through_->enable(std::move(subject), config_); !enabled)
+      return enabled;
+    return check_plan_is_used();
+  }
+
+  result<void> disable() override {
+    if (!ours_)
+      return {};
+    auto disabled = through_->disable();
+    if (!disabled && disabled.error().code == errc::not_enabled)
+      return {};
+    return disabled;
+  }
+
+private:
+  [[nodiscard]] result<void> check_plan_is_used() const {
+    if (!plan_)
+      return {};
+    const auto state = through_->state();
+    if (!state)
+      return tl::unexpected(state.error());
+    for (const auto& prefix : plan_->source_prefixes)
+      if (!state->components.contains(prefix.substr(0, prefix.rfind('.'))))
+        return tl::unexpected(failure{
+            errc::invalid_pipeline,
+            "nothing below '" + prefix +
+                "' is offloaded, but the loader has left its weights to a host weight plan; "
+                "expected a denoiser of that path, or a load without the plan"});
+    return {};
+  }
+
+  runtime* through_;
+  offload_config config_;
+  std::optional<host_weight_plan> plan_;
+  bool ours_ = false; ///< What the runtime offloads, if it does.
+};
+
+} // namespace
+
+backend_builder runtime_backends(runtime& through, offload_config config, device_presence device) {
+  return [&through, config = std::move(config), device](
+             std::optional<host_weight_plan> plan) -> result<std::unique_ptr<offload_backend>> {
+    auto chosen = choose_backend(config, device, plan.has_value());
+    if (!chosen)
+      return tl::unexpected(std::move(chosen.error()));
+    if (!chosen->warning.empty())
+      log(log_level::warn, "ferry.actors", chosen->warning);
+    if (!chosen->build)
+      return nullptr;
+    return std::make_unique<runtime_backend>(through, config, std::move(plan));
+  };
+}
+
+} // namespace ferry
