@@ -4,6 +4,7 @@
 #include "ferry/offload/module_stager.hpp"
 
 #include "ferry/offload/rollback.hpp"
+#include "ferry/offload/unit_master.hpp"
 #include "ferry/offload/wait_edges.hpp"
 
 #include <utility>
@@ -23,16 +24,6 @@ void require_stageable(const packed_layout& layout, const std::string& path) {
                        "'" + path + "' has no bytes of its own; expected something to stage"});
 }
 
-host_master make_master(device& owner, const weight_unit& unit, bool pin) {
-  const auto originals = unit.originals();
-  if (pin)
-    return host_master::pinned(owner, unit.layout(), originals);
-  std::vector<memory_kind> kinds;
-  for (std::size_t i = 0; i != originals.size(); ++i)
-    kinds.push_back(unit.originals_kind(i));
-  return host_master::kept(unit.layout(), originals, kinds);
-}
-
 } // namespace
 
 module_stager::module_stager(device& owner, std::unique_ptr<weight_unit> unit,
@@ -41,7 +32,7 @@ module_stager::module_stager(device& owner, std::unique_ptr<weight_unit> unit,
   require_stageable(unit_->layout(), options.path);
   master_ = make_master(owner, *unit_, options.pin);
   unit_->park();
-  if (options.pin)
+  if (pinned_bytes() != 0)
     unit_->drop_originals();
   memory_->attach();
 }

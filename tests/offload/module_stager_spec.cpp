@@ -114,6 +114,23 @@ TEST_CASE("a loaded group has its bytes, from pinned masters and from originals"
   CHECK(w.right_with(*group));
 }
 
+TEST_CASE("a group whose master cannot be pinned is staged from its originals",
+          "[offload][module_stager][B70]") {
+  auto gpu = std::make_unique<sim_device>(sim_options{});
+  auto* sim = gpu.get();
+  world w{encoder_and_dit(), std::move(gpu)};
+  sim->inject({.call = device_call::allocate, .error = errc::out_of_host_memory});
+
+  const auto group = w.stager(all);
+  group->load(w.streams.copies);
+
+  CHECK(group->pinned_bytes() == 0);
+  CHECK(w.right_with(*group));
+  w.streams.drain();
+  group->restore();
+  CHECK(w.ordinary());
+}
+
 TEST_CASE("a group that is away fails loudly when it is used", "[offload][module_stager]") {
   world w;
   const auto group = w.stager(all);

@@ -18,7 +18,7 @@ namespace ferry {
 
 struct stager_options {
   std::string path = {}; ///< Names the group in messages.
-  bool pin = true;       ///< The master is one packed piece of pinned memory; else the originals.
+  bool pin = true;       ///< The master is pinned if that is to be had; else the originals.
 };
 
 /// Brings one group of tensors to the device and takes it away, as a whole: modules of any number,
@@ -32,7 +32,7 @@ class module_stager {
 public:
   /// Makes the master and parks the tensors. If it throws, they are as they were.
   /// @throws ferry_error `invalid_argument` for a group without bytes, `invalid_pipeline` for one
-  /// with a meta tensor, `out_of_host_memory`
+  /// with a meta tensor; device_error
   module_stager(device& owner, std::unique_ptr<weight_unit> unit, stager_options options,
                 staging_memory& memory);
   module_stager(const module_stager&) = delete;
