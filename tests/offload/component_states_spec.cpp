@@ -55,5 +55,29 @@ TEST_CASE("a component that stages itself has its whole size", "[offload][states
   CHECK(states.at("text_encoder").bytes == 3 * 64 + 64);
 }
 
+TEST_CASE("a component that comes and goes as a whole has its whole size", "[offload][states]") {
+  fake_pipeline subject{tree()};
+  subject.declare(roles).plan(planned());
+
+  const auto states =
+      states_of(subject, compact(R"({"mode":"module","components":["dit","text_encoder"]})"));
+
+  CHECK(states.at("transformer").bytes == 4 * 64 + 16);
+  CHECK(states.at("text_encoder").bytes == 3 * 64 + 64);
+}
+
+TEST_CASE("the blocks of a resident head count and are not streamed", "[offload][states]") {
+  fake_pipeline subject{tree()};
+  auto plan = planned();
+  plan.resident_dit_paths = {"transformer"};
+  subject.declare(roles).plan(plan);
+
+  const auto states = states_of(subject, resident(2));
+
+  CHECK(states.at("transformer").bytes == 4 * 64 + 16);
+  CHECK(states.at("transformer").resident_blocks == 2);
+  CHECK(states.at("transformer").streamed_bytes == 2 * 256);
+}
+
 } // namespace
 } // namespace ferry

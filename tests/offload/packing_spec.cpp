@@ -49,12 +49,14 @@ TEST_CASE("a tensor without elements or memory uses nothing and has no place",
           "[offload][packing]") {
   auto meta = tensor(0, dtype::f32, {4}, {1});
   meta.meta = true;
-  const std::vector tensors{tensor(1, dtype::f32, {0, 3}, {3, 1}), meta,
-                            tensor(0, dtype::f32, {4}, {1})};
+  auto empty_meta = tensor(1, dtype::f32, {0, 3}, {3, 1});
+  empty_meta.meta = true;
+  const std::vector tensors{empty_meta, meta, tensor(0, dtype::f32, {4}, {1})};
 
   const auto layout = pack(tensors);
 
   CHECK(layout.bytes == 0);
+  CHECK(layout.meta_tensors == 1);
   REQUIRE(layout.tensors.size() == 3);
   for (const auto& packed : layout.tensors)
     CHECK(packed.storage == packed_tensor::no_storage);
