@@ -101,28 +101,68 @@ std::int64_t component_config::integer(std::string_view name, std::int64_t least
   return integer(name, least, most, std::nullopt);
 }
 
-std::int64_t component_config::even(std::string_view name, std::int64_t least, std::int64_t most) {
-  const auto number = integer(name, least, most);
+std::int64_t component_config::even(std::string_view name, std::int64_t least, std::int64_t most,
+                                    std::optional<std::int64_t> fallback) {
+  const auto number = integer(name, least, most, fallback);
   if (number % 2 != 0) {
     reject(errc::invalid_checkpoint, name, find(name), "an even number");
   }
   return number;
 }
 
-std::array<std::int64_t, 3> component_config::three(std::string_view name, std::int64_t least,
-                                                    std::int64_t most) {
-  std::array<std::int64_t, 3> numbers{least, least, least};
-  const auto* value = find(name);
-  bool good = value != nullptr && value->is_array() && value->size() == numbers.size();
-  for (std::size_t i = 0; good && i < numbers.size(); ++i) {
-    const auto number = as_integer((*value)[i]);
-    good = number && *number >= least && *number <= most;
-    numbers[i] = good ? *number : least;
+std::int64_t component_config::even(std::string_view name, std::int64_t least, std::int64_t most) {
+  return even(name, least, most, std::nullopt);
+}
+
+template <class Value, class Read>
+std::vector<Value> component_config::array(std::string_view name, extent size, Value fallback,
+                                           std::string_view element, const Read& read) {
+  std::vector<Value> values;
+  const auto* found = find(name);
+  bool good = found != nullptr && found->is_array() && found->size() >= size.least &&
+              found->size() <= size.most;
+  for (std::size_t i = 0; good && i < found->size(); ++i) {
+    const std::optional<Value> value = read((*found)[i]);
+    good = value.has_value();
+    values.push_back(value.value_or(fallback));
   }
   if (!good) {
-    reject(errc::invalid_checkpoint, name, value, "three times " + range(least, most));
+    auto count = std::to_string(size.least);
+    if (size.most != size.least) {
+      count += " to " + std::to_string(size.most);
+    }
+    reject(errc::invalid_checkpoint, name, found,
+           "an array of " + count + ", each " + std::string{element});
+    values.assign(size.least, fallback);
   }
-  return numbers;
+  return values;
+}
+
+std::vector<std::int64_t> component_config::integers(std::string_view name, std::int64_t least,
+                                                     std::int64_t most, extent size) {
+  return array(name, size, least, range(least, most), [&](const nlohmann::json& element) {
+    const auto number = as_integer(element);
+    return number && *number >= least && *number <= most ? number : std::nullopt;
+  });
+}
+
+std::vector<double> component_config::numbers(std::string_view name, extent size) {
+  return array(name, size, 0.0, "a finite number", [](const nlohmann::json& element) {
+    const auto number = element.is_number() ? std::optional{element.get<double>()} : std::nullopt;
+    return number && std::isfinite(*number) ? number : std::nullopt;
+  });
+}
+
+std::vector<bool> component_config::booleans(std::string_view name, extent size) {
+  return array(name, size, false, "true or false", [](const nlohmann::json& element) {
+    return element.is_boolean() ? std::optional{element.get<bool>()} : std::nullopt;
+  });
+}
+
+std::array<std::int64_t, 3> component_config::three(std::string_view name, std::int64_t least,
+                                                    std::int64_t most) {
+  const auto numbers = integers(name, least, most, {3, 3});
+  return {numbers[0], numbers[1], numbers[2]};
 }
 
 double component_config::positive(std::string_view name, double fallback) {
@@ -153,6 +193,20 @@ void component_config::expect_text(std::string_view name, std::string_view expec
   const auto* value = find(name);
   if (value != nullptr && *value != expected) {
     reject(errc::unsupported, name, value, nlohmann::json(expected).dump());
+  }
+}
+
+void component_config::expect_integer(std::string_view name, std::int64_t expected) {
+  const auto* value = find(name);
+  if (value != nullptr && *value != expected) {
+    reject(errc::unsupported, name, value, std::to_string(expected));
+  }
+}
+
+void component_config::expect_empty(std::string_view name) {
+  const auto* value = find(name);
+  if (value != nullptr && *value != nlohmann::json::array()) {
+    reject(errc::unsupported, name, value, "[]: this build has nothing else");
   }
 }
 

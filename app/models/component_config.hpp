@@ -37,24 +37,44 @@ public:
   [[nodiscard]] std::int64_t integer(std::string_view name, std::int64_t least, std::int64_t most);
 
   /// Returns an integer that must be even.
+  [[nodiscard]] std::int64_t even(std::string_view name, std::int64_t least, std::int64_t most,
+                                  std::optional<std::int64_t> fallback);
   [[nodiscard]] std::int64_t even(std::string_view name, std::int64_t least, std::int64_t most);
 
   /// Returns an array of exactly three integers.
   [[nodiscard]] std::array<std::int64_t, 3> three(std::string_view name, std::int64_t least,
                                                   std::int64_t most);
 
+  /// How many elements an array may have, both ends included.
+  struct extent {
+    std::size_t least;
+    std::size_t most;
+  };
+
+  /// Returns an array of integers, of numbers, of truth values.
+  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name, std::int64_t least,
+                                                   std::int64_t most, extent size);
+  [[nodiscard]] std::vector<double> numbers(std::string_view name, extent size);
+  [[nodiscard]] std::vector<bool> booleans(std::string_view name, extent size);
+
   /// Returns the number above zero called `name`, or `fallback` if it is not there.
   [[nodiscard]] double positive(std::string_view name, double fallback);
   [[nodiscard]] bool boolean(std::string_view name, bool fallback);
 
-  /// Adds the problem `unsupported` unless `name` is `expected` or not there.
+  /// Adds the problem `unsupported` unless `name` is `expected`, null or not there.
   void expect_text(std::string_view name, std::string_view expected);
+  void expect_integer(std::string_view name, std::int64_t expected);
+  /// Adds the problem `unsupported` unless `name` is an empty array, null or not there.
+  void expect_empty(std::string_view name);
   /// Adds the problem `unsupported` unless `name` is null, false or not there.
   void expect_off(std::string_view name);
 
 private:
   /// Returns the field if it is there and not null.
   [[nodiscard]] const nlohmann::json* find(std::string_view name) const;
+  template <class Value, class Read>
+  [[nodiscard]] std::vector<Value> array(std::string_view name, extent size, Value fallback,
+                                         std::string_view element, const Read& read);
   void reject(errc code, std::string_view name, const nlohmann::json* value,
               std::string_view expected);
 

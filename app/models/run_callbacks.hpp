@@ -20,7 +20,7 @@ struct run_callbacks {
 
   /// A stage has its result. Stages are named as in reference files: `encoder_block.N.0`,
   /// `prompt_embeds`, `negative_prompt_embeds`, `timesteps`, `sigmas`, `noise.N`, `noise_uncond.N`,
-  /// `latents.N`, and `transformer_block.N.0` and `transformer_2_block.N.0`
+  /// `latents.N`, `vae_input`, `frames`, and `transformer_block.N.0` and `transformer_2_block.N.0`
   /// the first time that denoiser runs. The value is good during the call only.
   std::function<void(std::string_view stage, const at::Tensor& value)> stage;
 };

@@ -3,7 +3,10 @@
 
 #include "models/wan_pipeline.hpp"
 
+#include <ferry/torch/call.hpp>
+
 #include "models/umt5_encoder.hpp"
+#include "models/wan_decoder.hpp"
 #include "models/wan_transformer.hpp"
 
 #include <ATen/ATen.h>
@@ -58,6 +61,10 @@ torch_pipeline_description wan_pipeline::description() const {
   if (transformer_2_) {
     components.push_back({"transformer_2", transformer_2_});
     roles.dits.emplace_back("transformer_2");
+  }
+  if (decoder_) {
+    components.push_back({"vae", decoder_});
+    roles.vaes = {"vae"};
   }
   offload_plan plan;
   for (const auto& dit : roles.dits) {
@@ -114,6 +121,14 @@ at::Tensor wan_pipeline::denoise(const request& asked, const at::Tensor& text,
   return latents;
 }
 
+at::Tensor wan_pipeline::draw(const at::Tensor& latents, const run_callbacks& tell) const {
+  const auto scaled = decoder_->scaled(latents);
+  stage(tell, "vae_input", scaled);
+  auto pictures = call_method(*decoder_, "decode", &wan_decoder::decode, scaled);
+  stage(tell, "frames", pictures.transpose(0, 1).unsqueeze(0));
+  return pictures;
+}
+
 request wan_pipeline::defaults() const {
   request asked;
   asked.positive.ids = {5, 17, 9, 33};
@@ -141,7 +156,12 @@ result<generated> wan_pipeline::run(const request& asked, const run_callbacks& t
     negative_text = encode(asked.negative, {});
     stage(tell, "negative_prompt_embeds", negative_text);
   }
-  return generated{.latents = denoise(asked, text, negative_text, tell), .pictures = {}};
+  generated made;
+  made.latents = denoise(asked, text, negative_text, tell);
+  if (decoder_) {
+    made.pictures = draw(made.latents, tell);
+  }
+  return made;
 }
 
 } // namespace ferry

@@ -18,10 +18,11 @@
 namespace ferry {
 
 class umt5_encoder;
+class wan_decoder;
 class wan_transformer;
 
 /// A text-to-video pipeline of the Wan family: UMT5 encoder, one or two denoisers, flow-matching
-/// Euler. Without its decoder: it ends with latents.
+/// Euler, causal decoder. A checkpoint may leave the decoder out: then a run ends with latents.
 class wan_pipeline final : public diffusion_model {
 public:
   /// Opens a pipeline directory as diffusers saves it. Copies no weights.
@@ -45,6 +46,7 @@ private:
   [[nodiscard]] at::Tensor denoise(const request& asked, const at::Tensor& text,
                                    const at::Tensor& negative_text,
                                    const run_callbacks& tell) const;
+  [[nodiscard]] at::Tensor draw(const at::Tensor& latents, const run_callbacks& tell) const;
 
   flow_match_config schedule_;
   request_limits limits_;
@@ -52,6 +54,7 @@ private:
   std::shared_ptr<umt5_encoder> encoder_;
   std::shared_ptr<wan_transformer> transformer_;
   std::shared_ptr<wan_transformer> transformer_2_; ///< Null where there is one denoiser.
+  std::shared_ptr<wan_decoder> decoder_;           ///< Null where the checkpoint has none.
 };
 
 } // namespace ferry

@@ -78,7 +78,8 @@ TEST_CASE("a patch is three integers") {
   static_cast<void>(file.three("size", 1, 64));
 
   REQUIRE(field.problems.size() == 1);
-  CHECK_THAT(field.problems[0].detail, Catch::Contains("three times an integer from 1 to 64"));
+  CHECK_THAT(field.problems[0].detail,
+             Catch::Contains("an array of 3, each an integer from 1 to 64"));
 }
 
 TEST_CASE("a number that is not above zero is refused where one is needed") {

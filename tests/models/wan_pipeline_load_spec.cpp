@@ -54,6 +54,16 @@ damage each_damage() {
              errc::unsupported, "feed_forward_proj is \"relu\"; expected \"gated-gelu\""},
       damage{"scheduler/scheduler_config.json", [](json& c) { c["use_karras_sigmas"] = true; },
              errc::unsupported, "use_karras_sigmas is true"},
+      damage{"vae/config.json", [](json& c) { c["z_dim"] = 48; }, errc::invalid_checkpoint,
+             "vae/config.json: latents_mean is"},
+      damage{"vae/config.json",
+             [](json& c) {
+               c["z_dim"] = 8;
+               c["latents_mean"] = c["latents_std"] = {1, 1, 1, 1, 1, 1, 1, 1};
+             },
+             errc::invalid_checkpoint, "vae.z_dim is 8; expected 16, the transformer.in_channels"},
+      damage{"vae/config.json", [](json& c) { c["is_residual"] = true; }, errc::unsupported,
+             "vae/config.json: is_residual is true"},
       damage{"model_index.json", [](json& i) { i["_class_name"] = "FluxPipeline"; },
              errc::unsupported,
              "the pipeline is of the unknown class 'FluxPipeline'; known are WanPipeline"},
@@ -143,9 +153,17 @@ TEST_CASE("a pipeline without a decoder takes the family's scale of latents") {
   CHECK(loaded->limits().frames_per_latent == 4);
 }
 
-TEST_CASE("the decoder's configuration says how many pixels a latent stands for") {
+TEST_CASE("a decoder's weights are checked like those of the others") {
   const pipeline_copy copy{"wan-tiny"};
-  copy.change_json("vae/config.json", [](json& config) { config["scale_factor_spatial"] = 16; });
+  copy.change_header("vae/diffusion_pytorch_model.safetensors", [](json& header) {
+    rename(header, "decoder.up_blocks.1.upsamplers.0.time_conv.bias", "other");
+  });
 
-  CHECK(wan_pipeline::load(copy.path()).value().limits().pixels_per_latent == 16);
+  const auto loaded = wan_pipeline::load(copy.path());
+
+  REQUIRE(!loaded);
+  CHECK(loaded.error().code == errc::invalid_checkpoint);
+  CHECK_THAT(loaded.error().detail,
+             Catch::Contains("vae has no tensor 'decoder.up_blocks.1.upsamplers.0.time_conv.bias'; "
+                             "expected shape [32]"));
 }

@@ -23,6 +23,7 @@ using ferry::request;
 using ferry::run_callbacks;
 using ferry::wan_pipeline;
 using ferry::test::golden;
+using ferry::test::pipeline_copy;
 
 wan_pipeline load(const std::string& name) {
   return wan_pipeline::load(golden(name)).value();
@@ -96,7 +97,7 @@ void count_calls(const wan_pipeline& pipeline, int& calls) {
 
 TEST_CASE("every stage of a run agrees with the reference implementation") {
   const auto [name, stages] =
-      GENERATE(table<std::string, std::size_t>({{"wan-tiny", 28}, {"wan-dual-tiny", 32}}));
+      GENERATE(table<std::string, std::size_t>({{"wan-tiny", 30}, {"wan-dual-tiny", 34}}));
 
   const auto reference = compared(load(name), name);
 
@@ -107,7 +108,7 @@ TEST_CASE("every stage of a run agrees with the reference implementation") {
 
 TEST_CASE("a narrower checkpoint ends near the reference") {
   const auto [type, tolerance] =
-      GENERATE(table<at::ScalarType, double>({{at::kBFloat16, 0.8}, {at::kHalf, 0.1}}));
+      GENERATE(table<at::ScalarType, double>({{at::kBFloat16, 1.6}, {at::kHalf, 0.2}}));
   const auto pipeline = load("wan-dual-tiny");
   convert(pipeline, type);
 
@@ -126,7 +127,10 @@ TEST_CASE("a checkpoint may keep norms and modulation in float32 beside bfloat16
     }
   }
 
-  CHECK(compared(pipeline, "wan-tiny").worst()->max_abs < 0.8);
+  const auto reference = compared(pipeline, "wan-tiny");
+
+  INFO(reference.worst()->stage);
+  CHECK(reference.worst()->max_abs < 1.6);
 }
 
 TEST_CASE("loading copies no weights") {
@@ -149,14 +153,14 @@ TEST_CASE("blocks are where the plan says they are") {
   CHECK(list->children().size() == blocks);
 }
 
-TEST_CASE("every block of every pass is called through its hooks") {
+TEST_CASE("every block of every pass and the decoder are called through their hooks") {
   const auto pipeline = load("wan-tiny");
   int calls = 0;
   count_calls(pipeline, calls);
 
   static_cast<void>(pipeline.run(short_request(), {}).value());
 
-  CHECK(calls == 2 * 5 + 2 * 2 * 7);
+  CHECK(calls == 2 * 5 + 2 * 2 * 7 + 1);
 }
 
 TEST_CASE("without guidance the denoiser runs once a step and the encoder once") {
@@ -168,7 +172,7 @@ TEST_CASE("without guidance the denoiser runs once a step and the encoder once")
 
   static_cast<void>(pipeline.run(asked, {}).value());
 
-  CHECK(calls == 5 + 2 * 7);
+  CHECK(calls == 5 + 2 * 7 + 1);
 }
 
 TEST_CASE("steps are told in pairs around what they compute") {
@@ -190,6 +194,38 @@ TEST_CASE("steps are told in pairs around what they compute") {
 
   CHECK(told == std::vector<std::string>{"prompt_embeds", "begin 0", "latents.0", "end 0",
                                          "begin 1", "latents.1", "end 1"});
+}
+
+TEST_CASE("a run ends with pictures, the last of its stages") {
+  std::vector<std::string> told;
+  run_callbacks tell;
+  tell.stage = [&](std::string_view stage, const at::Tensor&) { told.emplace_back(stage); };
+
+  const auto made = load("wan-tiny").run(short_request(), tell).value();
+
+  CHECK(made.pictures.sizes() == at::IntArrayRef{1, 3, 32, 32});
+  REQUIRE(told.size() > 2);
+  CHECK(told[told.size() - 2] == "vae_input");
+  CHECK(told.back() == "frames");
+}
+
+TEST_CASE("without a decoder a run ends with latents") {
+  const pipeline_copy copy{"wan-tiny"};
+  copy.change_json("model_index.json", [](nlohmann::json& index) { index.erase("vae"); });
+  const auto pipeline = wan_pipeline::load(copy.path()).value();
+
+  const auto made = pipeline.run(short_request(), {}).value();
+
+  CHECK(made.latents.defined());
+  CHECK(!made.pictures.defined());
+  CHECK(pipeline.description().roles->vaes.empty());
+}
+
+TEST_CASE("the decoder is the pipeline's autoencoder") {
+  const auto described = load("wan-tiny").description();
+
+  CHECK(described.roles->vaes == std::vector<std::string>{"vae"});
+  CHECK(described.components.back().name == "vae");
 }
 
 TEST_CASE("a request beyond the pipeline's limits is refused before anything runs") {
