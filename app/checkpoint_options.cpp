@@ -77,6 +77,12 @@ void add_checkpoint_options(CLI::App& command, checkpoint_options& options) {
   number("--text-blocks", options.text_blocks, 4096, "Blocks of the text encoder (2)");
   number("--text-hidden", options.text_hidden, widest, "Width of the text encoder (64)");
   number("--vocabulary", options.vocabulary, 1 << 24, "Token ids that the encoder knows (256)");
+  number("--vae-width", options.vae_width, 1024,
+         "Width of the autoencoder's last stage, even; the real one has 96 (8)");
+  command
+      .add_flag("--no-vae", options.no_vae,
+                "Leave the autoencoder out; a run then draws no pictures")
+      ->excludes("--vae-width");
 
   command.add_option("--dtype", options.dtype, "Type of the weights (bf16)")
       ->check(CLI::IsMember(dtypes()));
@@ -105,6 +111,11 @@ result<wan_shape> shape_of(const checkpoint_options& options) {
   shape.text_hidden = options.text_hidden.value_or(shape.text_hidden);
   shape.vocabulary = options.vocabulary.value_or(shape.vocabulary);
 
+  shape.vae.width = options.no_vae ? 0 : options.vae_width.value_or(shape.vae.width);
+
+  if (shape.vae.width % 2 != 0)
+    return refuse("--vae-width is " + std::to_string(shape.vae.width) +
+                  "; expected an even number");
   if (shape.head_dim < 6 || shape.head_dim % 2 != 0)
     return refuse("--head-dim is " + std::to_string(shape.head_dim) +
                   "; expected an even number >= 6");

@@ -24,6 +24,7 @@ struct checkpoint_options {
   std::filesystem::path directory;
   std::string preset = "small";
   bool full_encoder = false;
+  bool no_vae = false;
 
   std::optional<std::int64_t> blocks;
   std::optional<std::int64_t> hidden;
@@ -33,6 +34,7 @@ struct checkpoint_options {
   std::optional<std::int64_t> text_blocks;
   std::optional<std::int64_t> text_hidden;
   std::optional<std::int64_t> vocabulary;
+  std::optional<std::int64_t> vae_width;
 
   std::string dtype = "bf16";
   std::uint64_t seed = 0;

@@ -43,12 +43,15 @@ struct distribution {
 };
 
 distribution distribution_of(const tensor_declaration& tensor) {
+  constexpr distribution near_one{.mean = 1, .deviation = 0.1f};
+  if (tensor.name.ends_with(".gamma"))
+    return near_one;
   if (tensor.shape.size() >= 2) {
     const auto elements = static_cast<double>(tensor.bytes() / element_size(tensor.type));
     const auto fan_in = elements / static_cast<double>(tensor.shape[0]);
     return {.mean = 0, .deviation = static_cast<float>(1 / std::sqrt(fan_in))};
   }
-  return {.mean = tensor.name.ends_with("weight") ? 1.0f : 0.0f, .deviation = 0.1f};
+  return tensor.name.ends_with("weight") ? near_one : distribution{.mean = 0, .deviation = 0.1f};
 }
 
 std::uint16_t to_bf16(float value) {

@@ -136,6 +136,8 @@ json pipeline_index(const wan_shape& shape) {
                 {"scheduler", json::array({"diffusers", "FlowMatchEulerDiscreteScheduler"})},
                 {"text_encoder", json::array({"transformers", "UMT5EncoderModel"})},
                 {"transformer", json::array({"diffusers", "WanTransformer3DModel"})}};
+  if (shape.vae.width > 0)
+    index["vae"] = json::array({"diffusers", "AutoencoderKLWan"});
   if (shape.denoisers == 2) {
     index["transformer_2"] = index["transformer"];
     index["boundary_ratio"] = 0.875;
@@ -213,7 +215,8 @@ std::vector<tensor_declaration> wan_encoder_tensors(const wan_shape& shape) {
 
 std::uint64_t weight_bytes(const wan_shape& shape) {
   return total_bytes(wan_encoder_tensors(shape)) +
-         static_cast<std::uint64_t>(shape.denoisers) * total_bytes(wan_denoiser_tensors(shape));
+         static_cast<std::uint64_t>(shape.denoisers) * total_bytes(wan_denoiser_tensors(shape)) +
+         total_bytes(wan_vae_tensors(shape.vae, shape.type));
 }
 
 void write_wan_checkpoint(const fs::path& directory, const wan_shape& shape, std::uint64_t seed,
@@ -237,6 +240,9 @@ void write_wan_checkpoint(const fs::path& directory, const wan_shape& shape, std
   for (std::int64_t i = 1; i <= shape.denoisers; ++i)
     write(i == 1 ? "transformer" : "transformer_" + std::to_string(i), "diffusion_pytorch_model",
           denoiser_config(shape), wan_denoiser_tensors(shape));
+  if (shape.vae.width > 0)
+    write("vae", "diffusion_pytorch_model", wan_vae_config(shape.vae),
+          wan_vae_tensors(shape.vae, shape.type));
   write_json(directory / "model_index.json", pipeline_index(shape));
 }
 

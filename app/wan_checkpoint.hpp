@@ -6,6 +6,8 @@
 #include <ferry/offload/dtype.hpp>
 #include <ferry/offload/safetensors_writer.hpp>
 
+#include "wan_vae_checkpoint.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,6 +31,7 @@ struct wan_shape {
   std::int64_t text_ffn = 128;
   std::int64_t vocabulary = 256;
 
+  wan_vae_shape vae;
   dtype type = dtype::bf16;
 
   friend bool operator==(const wan_shape&, const wan_shape&) = default;
@@ -40,8 +43,8 @@ struct wan_shape {
 /// Returns the bytes of all weights together.
 [[nodiscard]] std::uint64_t weight_bytes(const wan_shape& shape);
 
-/// Writes a pipeline directory with seeded random weights, in the layout that diffusers saves,
-/// without a decoder. `model_index.json` comes last: until then the directory is no pipeline.
+/// Writes a pipeline directory with seeded random weights, in the layout that diffusers saves.
+/// `model_index.json` comes last: until then the directory is no pipeline.
 ///
 /// `progress` is called with the number of bytes written since the last call; what it throws ends
 /// the writing.

@@ -70,7 +70,7 @@ TEST_CASE("a written checkpoint is a pipeline of the size asked for", "[app][che
   const auto pipeline = read_pipeline_directory(directory);
   REQUIRE(pipeline);
   CHECK(pipeline->class_name == "WanPipeline");
-  CHECK(pipeline->components.size() == 3);
+  CHECK(pipeline->components.size() == 4);
   const auto denoiser = open(directory / "transformer");
   const auto* weight = denoiser->find("blocks.1.attn1.to_q.weight");
   REQUIRE(weight);
@@ -82,8 +82,9 @@ TEST_CASE("a written checkpoint is a pipeline of the size asked for", "[app][che
 
 TEST_CASE("written configurations have the keys that diffusers saves",
           "[app][checkpoint_command]") {
-  const auto file = GENERATE(as<std::string>(), "transformer/config.json",
-                             "text_encoder/config.json", "scheduler/scheduler_config.json");
+  const auto file =
+      GENERATE(as<std::string>(), "transformer/config.json", "text_encoder/config.json",
+               "scheduler/scheduler_config.json", "vae/config.json");
   const test::scratch_directory scratch;
   write_small(scratch.path(), {});
 
@@ -123,6 +124,17 @@ TEST_CASE("two denoisers have weights of their own and say where one takes over"
   CHECK(pipeline->boundary_ratio == 0.875);
   CHECK_FALSE(
       equal(*open(scratch.path() / "transformer"), *open(scratch.path() / "transformer_2")));
+}
+
+TEST_CASE("the autoencoder is left out where it is not wanted", "[app][checkpoint_command]") {
+  const test::scratch_directory scratch;
+  write_small(scratch.path(), {"--no-vae"});
+
+  const auto pipeline = read_pipeline_directory(scratch.path());
+
+  REQUIRE(pipeline);
+  CHECK(pipeline->find("vae") == nullptr);
+  CHECK_FALSE(fs::exists(scratch.path() / "vae"));
 }
 
 TEST_CASE("a directory that holds something is refused and left alone",

@@ -72,6 +72,13 @@ TEST_CASE("a norm's weight lies near one and any other vector near zero", "[app]
   CHECK(std::ranges::all_of(values, [&](float v) { return std::abs(v - center) < 0.36f; }));
 }
 
+TEST_CASE("the weight of a norm over channels lies near one", "[app][random_weights]") {
+  const auto values = floats({"norm.gamma", dtype::f32, {sample, 1, 1, 1}});
+
+  CHECK(mean(values) == Approx(1).epsilon(0.01));
+  CHECK(deviation(values) == Approx(0.1).epsilon(0.02));
+}
+
 TEST_CASE("a part of a tensor is what the whole holds there", "[app][random_weights]") {
   const tensor_declaration tensor{"w", dtype::f32, {256, 256}};
   const auto whole = elements<float>(3, tensor, 0, sample);

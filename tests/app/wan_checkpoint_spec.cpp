@@ -28,6 +28,7 @@ const wan_shape tiny = {.blocks = 7,
                         .text_heads = 4,
                         .text_ffn = 64,
                         .vocabulary = 256,
+                        .vae = {.width = 8, .multipliers = {1, 2, 2, 2}, .residual_blocks = 1},
                         .type = dtype::f32};
 
 shapes saved_by_diffusers(const char* component) {
@@ -53,6 +54,24 @@ TEST_CASE("a denoiser has the tensors that diffusers saves", "[app][wan_checkpoi
 
 TEST_CASE("an encoder has the tensors that transformers saves", "[app][wan_checkpoint]") {
   CHECK(shapes_of(wan_encoder_tensors(tiny)) == saved_by_diffusers("text_encoder"));
+}
+
+TEST_CASE("an autoencoder has the tensors that diffusers saves", "[app][wan_checkpoint]") {
+  CHECK(shapes_of(wan_vae_tensors(tiny.vae, tiny.type)) == saved_by_diffusers("vae"));
+}
+
+TEST_CASE("an autoencoder of the real width has its 127 million parameters",
+          "[app][wan_checkpoint]") {
+  checkpoint_options options;
+  options.no_vae = true;
+  const auto without = shape_of(options);
+  options.no_vae = false;
+  options.vae_width = 96;
+  const auto with = shape_of(options);
+
+  REQUIRE((with && without));
+  const auto parameters = static_cast<double>(weight_bytes(*with) - weight_bytes(*without)) / 2;
+  CHECK(parameters == Approx(126.9e6).epsilon(0.001));
 }
 
 TEST_CASE("presets have the parameters of the real denoisers", "[app][wan_checkpoint]") {
