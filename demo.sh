@@ -20,7 +20,7 @@ run_demo() {
         --device host --device-memory 64MiB --compare-resident \
         --steps 2 --size 64x64 --frames 1 \
         --output "$out" --trace "$out/trace.json" --report "$out/report.json"
-    printf '\nLeft in %s: latents.safetensors, report.json, trace.json (open it in Perfetto).\n' "$out"
+    printf '\nLeft in %s: picture.png, latents.safetensors, report.json, trace.json (open it in Perfetto).\n' "$out"
 }
 
 stage "Set-up" set_up

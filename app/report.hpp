@@ -56,7 +56,7 @@ struct run_report {
   std::uint64_t tickets_in_flight = 0;
   std::uint64_t races = 0;
 
-  std::string output_sha256;
+  std::string output_sha256; ///< Of the latents.
   std::optional<bool> output_equals_resident;
   std::optional<double> reference_max_abs_error;
   std::vector<double> resident_step_s; ///< Of the comparison run; for people only.

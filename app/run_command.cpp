@@ -3,7 +3,6 @@
 
 #include <ferry/actors/runtime.hpp>
 #include <ferry/offload/resident_weights.hpp>
-#include <ferry/offload/safetensors_writer.hpp>
 #include <ferry/platform/sim_device.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
 
@@ -13,6 +12,7 @@
 #include "progress_bar.hpp"
 #include "report.hpp"
 #include "run_options.hpp"
+#include "run_output.hpp"
 #include "run_setup.hpp"
 #include "span_recorder.hpp"
 
@@ -32,7 +32,7 @@ constexpr double reference_tolerance = 1e-3;
 
 /// What one pass of the request through the pipeline gave.
 struct pass {
-  at::Tensor latents;
+  generated made;
   std::vector<double> step_s; ///< As they passed on the wall clock.
   double wall_s = 0;
   std::uint64_t allocations_after_first_step = 0;
@@ -47,15 +47,6 @@ struct pass_options {
 
 double seconds_since(std::chrono::steady_clock::time_point started) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-}
-
-const_bytes bytes_of(const at::Tensor& contiguous) {
-  return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
-}
-
-bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
-         std::ranges::equal(bytes_of(a), bytes_of(b));
 }
 
 result<pass> run_once(const run_setup& setup, const pass_options& how) {
@@ -87,7 +78,7 @@ result<pass> run_once(const run_setup& setup, const pass_options& how) {
   if (!made)
     return tl::unexpected(made.error());
   done.wall_s = seconds_since(started);
-  done.latents = made->latents.contiguous();
+  done.made = contiguous(std::move(*made));
   done.allocations_after_first_step = setup.target->counters().allocations - warm_allocations;
   return done;
 }
@@ -157,7 +148,7 @@ void add_pass(run_report& report, const pass& done) {
   report.step_s = done.step_s;
   report.wall_s = done.wall_s;
   report.device_allocations_after_warmup = done.allocations_after_first_step;
-  report.output_sha256 = sha256(bytes_of(done.latents));
+  report.output_sha256 = sha256(bytes_of(done.made.latents));
 }
 
 /// Enables, runs one request, and disables again. What it learns goes into `report`.
@@ -184,15 +175,6 @@ result<pass> run_offloaded(const run_setup& setup, const std::shared_ptr<torch_p
   if (auto stopped = through.stop(std::chrono::seconds(10)); !stopped)
     return tl::unexpected(stopped.error());
   return done;
-}
-
-void write_output(const std::filesystem::path& directory, const at::Tensor& latents) {
-  std::filesystem::create_directories(directory);
-  safetensors_writer writer(
-      directory / "latents.safetensors",
-      {{.name = "latents", .type = dtype::f32, .shape = latents.sizes().vec()}}, {});
-  writer.append(bytes_of(latents));
-  writer.finish();
 }
 
 void write_report(const std::string& where, const run_report& report) {
@@ -260,7 +242,7 @@ void write_results(const run_options& options, const pass& done, const span_reco
   if (options.report)
     write_report(*options.report, report);
   if (options.output)
-    write_output(*options.output, done.latents);
+    write_output(*options.output, done.made);
   if (options.trace)
     recorder.write_trace(*options.trace);
 }
@@ -307,7 +289,7 @@ exit_code run_pipeline(const run_options& options) {
     auto resident = run_resident(*setup, *subject, {"all on the device"});
     if (!resident)
       return give_up(resident.error());
-    report.output_equals_resident = same_bytes(done->latents, resident->latents);
+    report.output_equals_resident = same_bytes(done->made, resident->made);
     if (!setup->target->traits().virtual_time)
       report.resident_step_s = resident->step_s;
   }

@@ -92,7 +92,9 @@ void add_results(CLI::App& command, run_options& options) {
       ->type_name("FILE");
   group->add_flag("--compare-resident", options.compare_resident,
                   "Run once more with everything on the device and compare bytes");
-  group->add_option("--output", options.output, "Write latents.safetensors there")
+  group
+      ->add_option("--output", options.output,
+                   "Write latents.safetensors and the pictures (PNG) there")
       ->type_name("DIRECTORY");
   group->add_option("--trace", options.trace, "Write the trace as Chrome/Perfetto JSON")
       ->type_name("FILE");

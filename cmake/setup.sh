@@ -2,7 +2,7 @@
 # Sourced, with the working directory at the project's root.
 
 ferry_packages=(build-essential cmake ninja-build ccache git
-    libcaf-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libexpected-dev libssl-dev
+    libcaf-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libexpected-dev libssl-dev libpng-dev
     catch2 libbenchmark-dev python3 python3-venv)
 ferry_torch_version=2.11.0
 ferry_times=()

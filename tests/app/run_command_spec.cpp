@@ -1,12 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <ferry/offload/safetensors.hpp>
+
+#include "png_file.hpp"
+#include "read_png.hpp"
 #include "run_program.hpp"
 #include "support/catch.hpp"
 #include "support/scratch_directory.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -30,6 +37,28 @@ std::set<std::string> options_in(const std::string& text) {
   static const std::regex option("--[a-z][a-z-]+");
   return {std::sregex_token_iterator(text.begin(), text.end(), option),
           std::sregex_token_iterator()};
+}
+
+std::set<std::string> names_in(const std::filesystem::path& directory) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.insert(entry.path().filename());
+  return names;
+}
+
+/// One of the frames that a reference file holds as `[1, 3, frames, height, width]`.
+std::vector<float> planes_of_frame(const std::string& path, std::size_t index) {
+  const auto file = safetensors_file::open(path).value();
+  const auto* stored = file->find("frames");
+  REQUIRE(stored);
+  const auto frames = static_cast<std::size_t>(stored->shape[2]);
+  const auto area = static_cast<std::size_t>(stored->shape[3] * stored->shape[4]);
+  std::vector<float> planes(3 * area);
+  for (std::size_t colour = 0; colour < 3; ++colour)
+    std::memcpy(planes.data() + colour * area,
+                stored->bytes.data() + (colour * frames + index) * area * sizeof(float),
+                area * sizeof(float));
+  return planes;
 }
 
 TEST_CASE("a streamed run agrees with the reference and with the resident run", "[app][run]") {
@@ -70,24 +99,54 @@ TEST_CASE("a run on the simulated device takes the same virtual time every time"
   CHECK(once() == first);
 }
 
-TEST_CASE("a run leaves its latents and a trace that can be read", "[app][run]") {
+TEST_CASE("a run leaves its latents, its pictures and a trace that can be read", "[app][run]") {
   const test::scratch_directory scratch;
   const auto out = scratch.path() / "out";
   const auto trace = scratch.path() / "trace.json";
 
   const auto done =
       run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim", "--steps", "1",
-                   "--output", out.string(), "--trace", trace.string()});
+                   "--frames", "5", "--output", out.string(), "--trace", trace.string()});
 
   CHECK(done.code == 0);
   CHECK_THAT(done.out, Contains("peak on the device") && Contains("blocking loads"));
   CHECK(std::filesystem::file_size(out / "latents.safetensors") > 1000);
+  CHECK(names_in(out) == std::set<std::string>{"frame-000.png", "frame-001.png", "frame-002.png",
+                                               "frame-003.png", "frame-004.png",
+                                               "latents.safetensors"});
   std::set<std::string> phases;
   const auto parsed = json::parse(read_text(trace));
   for (const auto& event : parsed["traceEvents"])
     phases.insert(event["ph"]);
   CHECK(phases.contains("X"));
   CHECK(phases.contains("M"));
+}
+
+TEST_CASE("pictures are the reference's frames in 8 bits", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto reference = data("wan-tiny") + "/reference.safetensors";
+
+  const auto done = run_program({"run", data("wan-tiny"), "--reference", reference, "--device",
+                                 "host", "--output", scratch.path().string()});
+
+  REQUIRE(done.code == 0);
+  const auto picture = test::read_png(scratch.path() / "frame-005.png");
+  const auto expected = to_rgb("expected", planes_of_frame(reference, 5), 96, 64);
+  CHECK(picture.width == 96);
+  CHECK(picture.height == 64);
+  CHECK(std::ranges::equal(picture.pixels, expected.pixels,
+                           [](int a, int b) { return std::abs(a - b) <= 1; }));
+}
+
+TEST_CASE("a single frame is a picture", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto out = scratch.path() / "out";
+
+  const auto done = run_program({"run", data("wan-tiny"), "--device", "host", "--steps", "1",
+                                 "--frames", "1", "--output", out.string()});
+
+  CHECK(done.code == 0);
+  CHECK(names_in(out) == std::set<std::string>{"latents.safetensors", "picture.png"});
 }
 
 /// Overwrites the first value of a tensor in a safetensors file.
