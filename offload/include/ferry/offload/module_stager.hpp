@@ -30,7 +30,8 @@ struct stager_options {
 /// touches its memory or its master any more, and the tensors are restored or go with it.
 class module_stager {
 public:
-  /// Makes the master and parks the tensors. If it throws, they are as they were.
+  /// Makes the master and parks the tensors. If it throws, they are as they were. `memory` outlives
+  /// the stager.
   /// @throws ferry_error `invalid_argument` for a group without bytes, `invalid_pipeline` for one
   /// with a meta tensor; device_error
   module_stager(device& owner, std::unique_ptr<weight_unit> unit, stager_options options,
