@@ -34,7 +34,7 @@ public:
   [[nodiscard]] virtual result<cache_telemetry> telemetry() const = 0;
 
   /// Gives the device back what is held for later.
-  /// @throws device_error
+  /// @throws ferry_error
   virtual void release() = 0;
 };
 

@@ -29,7 +29,7 @@ public:
 
   /// Releases the cache if `force` is set, a bound is exceeded, or the allocator does not say.
   /// Returns whether it did. Then lets the budget learn.
-  /// @throws device_error
+  /// @throws ferry_error what the release throws
   bool release_if_needed(bool force);
 
 private:
