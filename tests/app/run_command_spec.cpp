@@ -166,13 +166,14 @@ TEST_CASE("a run that differs from its reference says so and exits with 3", "[ap
   const test::scratch_directory scratch;
   const auto reference = scratch.path() / "reference.safetensors";
   std::filesystem::copy_file(data("wan-tiny") + "/reference.safetensors", reference);
-  spoil(reference, "latents.3");
+  const auto stage = GENERATE(as<std::string>(), "latents.3", "frames");
+  spoil(reference, stage);
 
   const auto done = run_program({"run", data("wan-tiny"), "--reference", reference.string(),
                                  "--config", layer, "--device", "sim", "--report", "-"});
 
   CHECK(done.code == 3);
-  CHECK_THAT(done.err, Contains("stage 'latents.3'"));
+  CHECK_THAT(done.err, Contains("stage '" + stage + "'"));
   CHECK(json::parse(done.out)["reference_max_abs_error"] > 1);
 }
 
