@@ -61,6 +61,9 @@ void check_registration(const resolved_offload_plan& plan, findings& notes) {
     }
     visit_subtree(component.path, component.node, visited,
                   [&](const std::string& path, const module_node& node) {
+                    if (!node.holds(tensor_role::unregistered)) {
+                      return;
+                    }
                     for (const auto& tensor : node.tensors()) {
                       if (tensor.role == tensor_role::unregistered) {
                         notes.reject(component.path,

@@ -37,8 +37,28 @@ std::pair<std::size_t, std::size_t> used_range(const tensor_info& tensor) {
   return {static_cast<std::size_t>(first) * size, (static_cast<std::size_t>(last) + 1) * size};
 }
 
+tensor_use use_of(const tensor_info& tensor) {
+  const auto [begin, end] = used_range(tensor);
+  return {.identity = tensor.identity,
+          .owner = tensor.owner,
+          .storage = tensor.storage,
+          .begin = begin,
+          .end = end,
+          .element_size = element_size(tensor.type),
+          .meta = tensor.meta && has_elements(tensor)};
+}
+
 packed_layout pack(std::span<const tensor_info> tensors) {
+  std::vector<tensor_use> uses;
+  uses.reserve(tensors.size());
+  for (const auto& each : tensors)
+    uses.push_back(use_of(each));
+  return pack(uses);
+}
+
+packed_layout pack(std::span<const tensor_use> tensors) {
   packed_layout layout;
+  layout.tensors.reserve(tensors.size());
   std::vector<storage_use> uses;
   std::vector<std::size_t> element_sizes;
   std::vector<std::size_t> user; // Of each use, into `layout.tensors`.
@@ -46,14 +66,13 @@ packed_layout pack(std::span<const tensor_info> tensors) {
   for (const auto& tensor : tensors) {
     if (!seen.insert(tensor.identity).second)
       continue;
-    const auto [begin, end] = used_range(tensor);
-    if (begin != end) {
-      uses.push_back({tensor.storage, begin, end});
-      element_sizes.push_back(element_size(tensor.type));
+    if (tensor.begin != tensor.end) {
+      uses.push_back({tensor.storage, tensor.begin, tensor.end});
+      element_sizes.push_back(tensor.element_size);
       user.push_back(layout.tensors.size());
     }
-    layout.meta_tensors += tensor.meta && has_elements(tensor) ? 1U : 0U;
-    layout.tensors.push_back({tensor.identity, packed_tensor::no_storage});
+    layout.meta_tensors += tensor.meta ? 1U : 0U;
+    layout.tensors.push_back({tensor.identity, tensor.owner, packed_tensor::no_storage});
   }
 
   struct extent {

@@ -31,7 +31,8 @@ bool holds_tensors(const node_ptr& node, const node_ids& except) {
   auto found = false;
   auto visited = except;
   visit_subtree("", node, visited, [&found](const std::string&, const module_node& each) {
-    found = found || !each.tensors().empty();
+    found = found || each.holds(tensor_role::parameter) || each.holds(tensor_role::buffer) ||
+            each.holds(tensor_role::unregistered);
   });
   return found;
 }

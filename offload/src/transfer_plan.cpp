@@ -24,7 +24,7 @@ struct unit {
   std::vector<std::shared_ptr<const module_node>> nodes;
   std::size_t component = 0; ///< Whose resident unit takes what the unit shares with others.
   bool placed = true;
-  std::vector<tensor_info> tensors;
+  std::vector<tensor_use> tensors;
 };
 
 struct stack_units {
@@ -113,12 +113,12 @@ void add_stacks(const resolved_component& component, std::size_t index, draft& m
 
 /// Collects the registered tensors at and under `node`.
 void collect(const module_node& node, const node_set& elsewhere, node_set& visited,
-             std::vector<tensor_info>& into) {
+             std::vector<tensor_use>& into) {
   if (!visited.insert(node.identity()).second)
     return;
-  for (auto& tensor : node.tensors())
+  for (const auto& tensor : node.tensors())
     if (tensor.role != tensor_role::unregistered)
-      into.push_back(std::move(tensor));
+      into.push_back(use_of(tensor));
   for (const auto& [name, child] : node.children())
     if (child && !elsewhere.contains(child->identity()))
       collect(*child, elsewhere, visited, into);
@@ -167,6 +167,26 @@ struct overlap {
   bool shared = false;
 };
 
+/// Returns the storages that more than one unit uses.
+std::unordered_set<object_id> storages_of_several(const std::vector<unit*>& units) {
+  std::size_t count = 0;
+  for (const auto* each : units)
+    count += each->tensors.size();
+  std::vector<std::pair<object_id, std::size_t>> users;
+  users.reserve(count);
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const auto& tensor : units[u]->tensors)
+      if (tensor.begin != tensor.end)
+        users.emplace_back(tensor.storage, u);
+  std::ranges::sort(users);
+
+  std::unordered_set<object_id> several;
+  for (std::size_t i = 1; i < users.size(); ++i)
+    if (users[i].first == users[i - 1].first && users[i].second != users[i - 1].second)
+      several.insert(users[i].first);
+  return several;
+}
+
 /// Moves what several units use to one resident unit.
 void share_overlaps(draft& made) {
   std::vector<unit*> units;
@@ -174,12 +194,16 @@ void share_overlaps(draft& made) {
     for (auto& each : *role)
       units.push_back(&each);
 
+  const auto several = storages_of_several(units);
+  const auto may_be_shared = [&](const tensor_use& tensor) {
+    return tensor.begin != tensor.end && several.contains(tensor.storage);
+  };
   std::vector<storage_use> uses;
   std::vector<std::size_t> user; // Of each use, into `units`.
   for (std::size_t u = 0; u < units.size(); ++u)
     for (const auto& tensor : units[u]->tensors)
-      if (const auto [begin, end] = used_range(tensor); begin != end) {
-        uses.push_back({tensor.storage, begin, end});
+      if (may_be_shared(tensor)) {
+        uses.push_back({tensor.storage, tensor.begin, tensor.end});
         user.push_back(u);
       }
   const auto groups = overlap_groups(uses);
@@ -195,20 +219,22 @@ void share_overlaps(draft& made) {
       found.home = u < made.residents.size() ? u : units[u]->component;
   }
 
-  std::vector<std::vector<tensor_info>> kept(units.size());
+  std::vector<std::vector<tensor_use>> kept(units.size());
   std::size_t use = 0;
-  for (std::size_t u = 0; u < units.size(); ++u)
-    for (auto& tensor : units[u]->tensors) {
-      const auto [begin, end] = used_range(tensor);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const auto own = std::exchange(units[u]->tensors, {});
+    kept[u].reserve(own.size());
+    for (const auto& tensor : own) {
       auto home = u;
-      if (begin != end) {
+      if (may_be_shared(tensor)) {
         const auto& found = overlaps[groups[use++]];
         if (found.shared && found.home != overlap::none)
           home = found.home;
       }
       if (units[u]->placed)
-        kept[home].push_back(std::move(tensor));
+        kept[home].push_back(tensor);
     }
+  }
   for (std::size_t u = 0; u < units.size(); ++u)
     units[u]->tensors = std::move(kept[u]);
 }

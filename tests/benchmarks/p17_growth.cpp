@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <ctime>
 #include <functional>
 #include <string>
@@ -71,7 +70,7 @@ double block_cost_of_ranks(std::size_t ranks) {
 }
 
 struct tensor_cost {
-  double enable_us = 0;   ///< Time to enable, a tensor.
+  double enable_us = 0;   ///< Processor time to enable, a tensor.
   double bookkeeping = 0; ///< Bytes held while enabled, a tensor.
 };
 
@@ -91,14 +90,13 @@ tensor_cost enable_cost(std::size_t tensors) {
   checked(through.start());
   empty_caches();
   const auto held_before = mallinfo2().uordblks;
-  const auto started = std::chrono::steady_clock::now();
+  const auto before = processor_seconds();
   checked(through.enable(subject, config));
-  const auto ended = std::chrono::steady_clock::now();
+  const auto spent = processor_seconds() - before;
   const auto held = mallinfo2().uordblks - held_before;
   checked(through.disable());
   const auto count = static_cast<double>(tensors);
-  return {.enable_us = std::chrono::duration<double, std::micro>(ended - started).count() / count,
-          .bookkeeping = static_cast<double>(held) / count};
+  return {.enable_us = spent * 1e6 / count, .bookkeeping = static_cast<double>(held) / count};
 }
 
 /// Returns the median of `large() / small()`, measured one after the other.
@@ -120,17 +118,19 @@ outcome measure_growth() {
                ratio([] { return block_cost(16, 5); }, [] { return block_cost(1, 80); }));
   const double ranks =
       ratio([] { return block_cost_of_ranks(8); }, [] { return block_cost_of_ranks(1); });
-  std::vector<double> enables;
   double bookkeeping = 0;
-  for (int i = 0; i < 3; ++i) {
-    double few = 0;
-    for (int k = 0; k < 20; ++k)
-      few += enable_cost(1'000).enable_us / 20;
+  const auto enable_many = [&] {
     const auto many = enable_cost(100'000);
-    enables.push_back(many.enable_us / few);
     bookkeeping = std::max(bookkeeping, many.bookkeeping);
-  }
-  const double enable = median(enables);
+    return many.enable_us;
+  };
+  const auto enable_few = [] {
+    std::vector<double> costs;
+    for (int i = 0; i < 20; ++i)
+      costs.push_back(enable_cost(1'000).enable_us);
+    return median(costs);
+  };
+  const double enable = ratio(enable_many, enable_few);
 
   outcome result;
   result.cases = {{{"case", "1000 blocks against 10"}, {"ratio", blocks}},

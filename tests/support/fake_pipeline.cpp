@@ -173,11 +173,16 @@ std::vector<tensor_info> fake_module::tensors() const {
                    .strides = value->strides,
                    .storage_offset = value->storage_offset,
                    .identity = id_of(value.get()),
+                   .owner = identity(),
                    .storage = id_of(value->storage.get()),
                    .storage_bytes = value->storage ? value->storage->declared_bytes : 0,
                    .meta = value->meta});
   }
   return all;
+}
+
+bool fake_module::holds(tensor_role role) const {
+  return std::ranges::any_of(entries_, [role](const auto& each) { return each.role == role; });
 }
 
 attribute_kind fake_module::attribute(std::string_view name) const {

@@ -66,6 +66,7 @@ public:
   [[nodiscard]] std::string_view type_name() const override { return type_name_; }
   [[nodiscard]] std::vector<module_node::child> children() const override;
   [[nodiscard]] std::vector<tensor_info> tensors() const override;
+  [[nodiscard]] bool holds(tensor_role role) const override;
   [[nodiscard]] bool is_list() const override { return list_; }
   [[nodiscard]] attribute_kind attribute(std::string_view name) const override;
   [[nodiscard]] std::optional<block_declaration> declared_blocks() const override {

@@ -16,6 +16,7 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -413,7 +414,8 @@ TEST_CASE("a module says through interfaces what its node says", "[torch][tree]"
 
 TEST_CASE("a node tells of every tensor of its own", "[torch][tree]") {
   streamed s;
-  const auto tensors = node_at(s.pipeline, block_path(0))->tensors();
+  const auto node = node_at(s.pipeline, block_path(0));
+  const auto tensors = node->tensors();
   std::string roles;
   for (const auto& each : tensors)
     roles += each.name +
@@ -426,6 +428,12 @@ TEST_CASE("a node tells of every tensor of its own", "[torch][tree]") {
                  "mask buffer transient\nscale unregistered transient\n");
   CHECK(tensors[1].strides == std::vector<std::int64_t>{1, 4});
   CHECK(tensors[2].type == dtype::bf16);
+  CHECK(std::ranges::count(tensors, node->identity(), &tensor_info::owner) == 6);
+  CHECK(node->holds(tensor_role::parameter));
+  CHECK(node->holds(tensor_role::buffer));
+  CHECK(node->holds(tensor_role::unregistered));
+  CHECK_FALSE(node_at(s.pipeline, block_path(0) + ".inner")->holds(tensor_role::buffer));
+  CHECK_FALSE(s.pipeline.root()->holds(tensor_role::parameter));
 }
 
 TEST_CASE("a tensor is described by object, storage, strides and offset", "[torch][tree]") {

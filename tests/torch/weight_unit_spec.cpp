@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -449,11 +450,23 @@ TEST_CASE("element types translate both ways", "[torch][unit]") {
 
 TEST_CASE("a tensor whose memory is not the host's is refused", "[torch][unit]") {
   bench b({at::empty({4}, at::device(at::kMeta))});
-  const auto identity = b.unit->layout().tensors.at(0).identity;
+  auto tensor = b.unit->layout().tensors.at(0);
+  tensor.storage = 0;
   const packed_layout claimed{
-      .storages = {{object_id{1}, 0, 16, 0}}, .tensors = {{identity, 0}}, .bytes = 256};
+      .storages = {{object_id{1}, 0, 16, 0}}, .tensors = {tensor}, .bytes = 256};
 
   CHECK_THROWS_WITH(b.pipeline->make_unit(path, claimed), Catch::Contains("is on meta"));
+}
+
+TEST_CASE("a unit finds its tensors in whatever order its layout names them", "[torch][unit]") {
+  bench b({counted({4}), counted({2})});
+  auto layout = b.unit->layout();
+  std::ranges::reverse(layout.tensors);
+
+  const auto unit = b.pipeline->make_unit(path, layout);
+
+  for (std::size_t i = 0; i != 2; ++i)
+    CHECK(static_cast<const void*>(unit->originals()[i].data()) == b.tensors[i].data_ptr());
 }
 
 TEST_CASE("a unit of a tensor that the pipeline lost is refused", "[torch][unit]") {

@@ -60,6 +60,7 @@ tensor_info describe(const torch::nn::Module& module, const held_tensor& held) {
                    .strides = tensor.strides().vec(),
                    .storage_offset = tensor.storage_offset(),
                    .identity = id_of(tensor.unsafeGetTensorImpl()),
+                   .owner = id_of(&module),
                    .meta = tensor.is_meta()};
   if (tensor.has_storage() && !info.meta) {
     info.storage = id_of(tensor.storage().unsafeGetStorageImpl());
@@ -69,6 +70,13 @@ tensor_info describe(const torch::nn::Module& module, const held_tensor& held) {
     describe_as_pairs(info);
   return info;
 }
+
+/// Reads a module's parameters where they are: `named_parameters` copies all of them.
+struct parameters_of : torch::nn::Module {
+  static const auto& in(const torch::nn::Module& module) {
+    return module.*(&parameters_of::parameters_);
+  }
+};
 
 class torch_node final : public module_node {
 public:
@@ -90,6 +98,18 @@ public:
     for (const auto& held : own_tensors(*module_))
       all.push_back(describe(*module_, held));
     return all;
+  }
+
+  bool holds(tensor_role role) const override {
+    const auto defined = [](const auto& each) { return each.value().defined(); };
+    if (role == tensor_role::parameter)
+      return std::ranges::any_of(parameters_of::in(*module_), defined);
+    if (role == tensor_role::buffer)
+      return std::ranges::any_of(module_->named_buffers(/*recurse=*/false), defined);
+    const auto* declares = as<declares_tensors>();
+    return declares != nullptr &&
+           std::ranges::any_of(declares->unregistered_tensors(),
+                               [](const auto& each) { return each.second.defined(); });
   }
 
   bool is_list() const override {
@@ -142,6 +162,7 @@ public:
   std::string_view type_name() const override { return type_name_; }
   std::vector<child> children() const override { return components_; }
   std::vector<tensor_info> tensors() const override { return {}; }
+  bool holds(tensor_role) const override { return false; }
   bool is_list() const override { return false; }
   attribute_kind attribute(std::string_view name) const override {
     return std::ranges::find(components_, name, &child::first) == components_.end()
@@ -166,18 +187,18 @@ object_id id_of(const void* object) noexcept {
 }
 
 std::vector<held_tensor> own_tensors(const torch::nn::Module& module) {
-  std::vector<held_tensor> all;
-  for (const auto& each : module.named_parameters(/*recurse=*/false))
-    all.push_back({each.key(), tensor_role::parameter, true, each.value()});
-
   std::vector<std::string> transient;
   if (const auto* declares = dynamic_cast<const declares_transient_buffers*>(&module))
     transient = declares->transient_buffers();
+  std::vector<held_tensor> all;
+  const auto& parameters = parameters_of::in(module);
+  all.reserve(parameters.size());
+  for (const auto& each : parameters)
+    all.push_back({each.key(), tensor_role::parameter, true, each.value()});
   for (const auto& each : module.named_buffers(/*recurse=*/false)) {
     const bool persistent = std::ranges::find(transient, each.key()) == transient.end();
     all.push_back({each.key(), tensor_role::buffer, persistent, each.value()});
   }
-
   if (const auto* declares = dynamic_cast<const declares_tensors*>(&module))
     for (auto& [name, tensor] : declares->unregistered_tensors())
       all.push_back({std::move(name), tensor_role::unregistered, false, std::move(tensor)});

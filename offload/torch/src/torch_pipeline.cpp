@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -30,6 +31,32 @@ void visit_modules(const module_ptr& from, std::unordered_set<const torch::nn::M
   for (const auto& each : from->named_children())
     visit_modules(each.value(), seen, visit);
 }
+
+/// The tensors of one module. Found fast in the order in which the module holds them.
+class own_of {
+public:
+  own_of() = default;
+  own_of(object_id module, std::vector<held_tensor> tensors)
+      : module_(module), tensors_(std::move(tensors)) {}
+
+  [[nodiscard]] object_id module() const noexcept { return module_; }
+
+  /// Returns null if the module does not hold it.
+  [[nodiscard]] c10::intrusive_ptr<c10::TensorImpl> find(object_id tensor) {
+    for (std::size_t tried = 0; tried != tensors_.size(); ++tried) {
+      const auto& each = tensors_[next_].tensor;
+      next_ = (next_ + 1) % tensors_.size();
+      if (id_of(each.unsafeGetTensorImpl()) == tensor)
+        return each.getIntrusivePtr();
+    }
+    return {};
+  }
+
+private:
+  object_id module_{};
+  std::vector<held_tensor> tensors_;
+  std::size_t next_ = 0;
+};
 
 void require_valid(const torch_pipeline_description& description) {
   std::set<std::string_view> names;
@@ -52,48 +79,35 @@ std::string unhookable_message(const std::string& module) {
 
 } // namespace
 
-/// Finds modules and tensors by identity. Keeps none of them alive: an identity is good only while
-/// its object lives, and is looked up anew when the modules have changed since.
+/// Finds modules by identity. Keeps none of them alive: an identity is good only while its object
+/// lives, and is looked up anew when the modules have changed since.
 class torch_pipeline::index {
 public:
   explicit index(const std::vector<torch_component>& components) : components_(components) {}
 
-  c10::intrusive_ptr<c10::TensorImpl> tensor(object_id id) {
-    return lookup<c10::intrusive_ptr<c10::TensorImpl>>(tensors_, id);
-  }
-
-  module_ptr module(object_id id) { return lookup<module_ptr>(modules_, id); }
-
-private:
-  template <class Pointer, class Map>
-  Pointer lookup(const Map& map, object_id id) {
-    if (auto living = find<Pointer>(map, id))
+  module_ptr module(object_id id) {
+    if (auto living = find(id))
       return living;
     rebuild();
-    return find<Pointer>(map, id);
+    return find(id);
   }
 
-  template <class Pointer, class Map>
-  static Pointer find(const Map& map, object_id id) {
-    const auto found = map.find(id);
-    return found == map.end() ? Pointer() : found->second.lock();
+private:
+  [[nodiscard]] module_ptr find(object_id id) const {
+    const auto found = modules_.find(id);
+    return found == modules_.end() ? nullptr : found->second.lock();
   }
 
   void rebuild() {
     modules_.clear();
-    tensors_.clear();
     std::unordered_set<const torch::nn::Module*> seen;
     for (const auto& component : components_)
-      visit_modules(component.module, seen, [&](const module_ptr& each) {
-        modules_.emplace(id_of(each.get()), each);
-        for (const auto& held : own_tensors(*each))
-          tensors_.emplace(id_of(held.tensor.unsafeGetTensorImpl()), held.tensor.getIntrusivePtr());
-      });
+      visit_modules(component.module, seen,
+                    [&](const module_ptr& each) { modules_.emplace(id_of(each.get()), each); });
   }
 
   const std::vector<torch_component>& components_;
   std::unordered_map<object_id, std::weak_ptr<torch::nn::Module>> modules_;
-  std::unordered_map<object_id, c10::weak_intrusive_ptr<c10::TensorImpl>> tensors_;
 };
 
 struct torch_pipeline::adopted_module {
@@ -173,8 +187,13 @@ hook_registry& torch_pipeline::hooks_of(const std::shared_ptr<torch::nn::Module>
 std::unique_ptr<weight_unit> torch_pipeline::make_unit(std::string path, packed_layout layout) {
   std::vector<storage_unit::tensor_impl> tensors;
   tensors.reserve(layout.tensors.size());
+  own_of holder;
   for (const auto& each : layout.tensors) {
-    auto tensor = index_->tensor(each.identity);
+    if (each.owner != holder.module()) {
+      const auto module = index_->module(each.owner);
+      holder = {each.owner, module ? own_tensors(*module) : std::vector<held_tensor>{}};
+    }
+    auto tensor = holder.find(each.identity);
     if (tensor == nullptr)
       throw ferry_error({errc::not_found, "a tensor of '" + path + "' is not in " +
                                               description_.type_name +

@@ -33,6 +33,7 @@ struct tensor_info {
   std::vector<std::int64_t> strides; ///< In elements; 0 for an expanded dimension.
   std::int64_t storage_offset = 0;   ///< In elements.
   object_id identity{};              ///< Equal for one tensor object under two names.
+  object_id owner{};                 ///< The node that holds it.
   object_id storage{};               ///< Equal for tensors that share memory; 0 if there is none.
   std::size_t storage_bytes = 0;
   bool meta = false; ///< Has a shape but no memory yet.
@@ -74,6 +75,9 @@ public:
 
   /// Returns the node's own tensors, not those of its children.
   [[nodiscard]] virtual std::vector<tensor_info> tensors() const = 0;
+
+  /// Returns whether `tensors()` has one of that role, without describing any.
+  [[nodiscard]] virtual bool holds(tensor_role role) const = 0;
 
   /// Returns whether the children form an ordered list.
   [[nodiscard]] virtual bool is_list() const = 0;

@@ -24,8 +24,8 @@ struct packed_storage {
 /// One tensor of a unit and the packed storage it lies in.
 struct packed_tensor {
   object_id identity{};
-  std::size_t storage =
-      0; ///< Index into `packed_layout::storages`, `no_storage` if it has no bytes.
+  object_id owner{};       ///< A module that holds it.
+  std::size_t storage = 0; ///< Of `packed_layout::storages`, `no_storage` if it has no bytes.
 
   static constexpr std::size_t no_storage = ~std::size_t{0};
 
@@ -43,7 +43,21 @@ struct packed_layout {
   friend bool operator==(const packed_layout&, const packed_layout&) = default;
 };
 
+/// What packing has to know of a tensor.
+struct tensor_use {
+  object_id identity{};
+  object_id owner{};
+  object_id storage{};
+  std::size_t begin = 0; ///< First byte of the storage that it can touch.
+  std::size_t end = 0;   ///< One past the last; equal to `begin` if it has no bytes.
+  std::size_t element_size = 0;
+  bool meta = false; ///< Has elements but no memory yet.
+};
+
+[[nodiscard]] tensor_use use_of(const tensor_info& tensor);
+
 /// Lays out `tensors`. Overlapping uses of one storage become one range.
+[[nodiscard]] packed_layout pack(std::span<const tensor_use> tensors);
 [[nodiscard]] packed_layout pack(std::span<const tensor_info> tensors);
 
 /// Returns the bytes of the storage that `tensor` can touch, as [first, one past last).
