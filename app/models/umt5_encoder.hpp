@@ -67,7 +67,7 @@ private:
 ///
 /// Its parameters are the tensors of the checkpoint themselves, in the checkpoint's dtype, which is
 /// also what it computes in: norms and the softmax excepted, which are float32 inside.
-class umt5_encoder final : public torch::nn::Module {
+class umt5_encoder final : public torch::nn::Module, public hookable {
 public:
   umt5_encoder(const weights& source, const umt5_config& config);
 

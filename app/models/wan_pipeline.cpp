@@ -82,7 +82,7 @@ torch_pipeline_description wan_pipeline::description() const {
 
 at::Tensor wan_pipeline::encode(const prompt& text, const block_observer& observe) const {
   const auto mask = mask_of(text);
-  const auto hidden = encoder_->forward(row(text.ids), mask, observe);
+  const auto hidden = call(*encoder_, row(text.ids), mask, observe);
   return hidden * mask.unsqueeze(-1).to(hidden.scalar_type());
 }
 
@@ -105,10 +105,10 @@ at::Tensor wan_pipeline::denoise(const request& asked, const at::Tensor& text,
                                                : blocks_to(tell, "transformer_block");
     previous = &denoiser;
 
-    auto velocity = denoiser.forward(latents, timestep, text, observe);
+    auto velocity = call(denoiser, latents, timestep, text, observe);
     stage(tell, numbered("noise", i), velocity);
     if (guided(asked)) {
-      const auto unguided = denoiser.forward(latents, timestep, negative_text, {});
+      const auto unguided = call(denoiser, latents, timestep, negative_text, block_observer{});
       stage(tell, numbered("noise_uncond", i), unguided);
       velocity = unguided + (velocity - unguided) * asked.guidance;
     }

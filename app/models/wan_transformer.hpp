@@ -92,7 +92,7 @@ private:
 /// Its parameters are the tensors of the checkpoint themselves, in the checkpoint's dtype, which is
 /// also what it computes in: norms, modulation and the timestep's embedding excepted, which are
 /// float32.
-class wan_transformer final : public torch::nn::Module {
+class wan_transformer final : public torch::nn::Module, public hookable {
 public:
   wan_transformer(const weights& source, const wan_config& config);
 
