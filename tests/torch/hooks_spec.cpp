@@ -9,9 +9,12 @@
 
 #include <ATen/ATen.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -278,6 +281,36 @@ TEST_CASE("hooks come and go between calls, not inside one", "[torch][hooks]") {
   static_cast<void>(call_through(w.module->hooks(), *w.module, "forward", body, w.one));
 
   CHECK(w.run() == " pre1 body post1");
+}
+
+struct pairing : hook {
+  void pre_forward(const hook_call&, tensor_refs) override { ++open; }
+  void post_forward(const hook_call&, tensor_refs) override { --open; }
+  std::atomic<int> open{0};
+};
+
+TEST_CASE("hooks may be taken off by another thread while the model calls", "[torch][hooks]") {
+  world w;
+  const auto paired = std::make_shared<pairing>();
+  std::atomic<bool> done{false};
+  std::thread owner([&] {
+    while (!done) {
+      try {
+        w.module->hooks().add(*w.module, "paired", paired);
+        w.module->hooks().remove("paired");
+      } catch (const ferry_error& refused) { // A call was under way.
+        if (refused.code() != errc::busy)
+          std::abort();
+      }
+    }
+  });
+
+  for (int i = 0; i < 20'000; ++i)
+    static_cast<void>(call(*w.module, w.one));
+
+  done = true;
+  owner.join();
+  CHECK(paired->open == 0);
 }
 
 TEST_CASE("a copied module starts without hooks", "[torch][hooks]") {

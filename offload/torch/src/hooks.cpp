@@ -23,30 +23,53 @@ bool hook::replaces_forward() const noexcept {
 }
 void hook::reset() {}
 
-bool hook_registry::replaces_forward() const noexcept {
-  return !entries_.empty() && entries_.back().active->replaces_forward();
+namespace {
+
+template <class Entries>
+auto position(Entries& entries, std::string_view name) {
+  return std::ranges::find_if(entries, [name](const auto& each) { return each.name == name; });
 }
 
-std::vector<hook_registry::entry>::const_iterator
-hook_registry::position(std::string_view name) const noexcept {
-  return std::ranges::find(entries_, name, &entry::name);
+template <class Entries>
+bool last_replaces(const Entries& entries) {
+  return !entries.empty() && entries.back().active->replaces_forward();
+}
+
+} // namespace
+
+std::shared_ptr<const hook_registry::entry_list> hook_registry::entries() const noexcept {
+  static const auto none = std::make_shared<const entry_list>();
+  auto now = entries_.load();
+  return now == nullptr ? none : now;
+}
+
+void hook_registry::replace(entry_list next) {
+  const auto any = !next.empty();
+  entries_.store(any ? std::make_shared<const entry_list>(std::move(next)) : nullptr);
+  any_.store(any, std::memory_order_release);
+}
+
+bool hook_registry::replaces_forward() const noexcept {
+  return last_replaces(*entries());
 }
 
 std::shared_ptr<hook> hook_registry::find(std::string_view name) const noexcept {
-  auto found = position(name);
-  return found == entries_.end() ? nullptr : found->active;
+  const auto now = entries();
+  const auto found = position(*now, name);
+  return found == now->end() ? nullptr : found->active;
 }
 
 std::vector<std::string> hook_registry::names() const {
   std::vector<std::string> names;
-  names.reserve(entries_.size());
-  for (const auto& each : entries_)
+  const auto now = entries();
+  names.reserve(now->size());
+  for (const auto& each : *now)
     names.push_back(each.name);
   return names;
 }
 
 void hook_registry::require_idle(std::string_view operation, std::string_view name) const {
-  if (running_ == 0)
+  if (running_.load() == 0)
     return;
   throw ferry_error({errc::busy, "cannot " + std::string(operation) + " hook '" +
                                      std::string(name) +
@@ -55,35 +78,37 @@ void hook_registry::require_idle(std::string_view operation, std::string_view na
 
 bool hook_registry::add(torch::nn::Module& module, std::string name, std::shared_ptr<hook> added) {
   require_idle("add", name);
-  if (added->replaces_forward() && replaces_forward() && entries_.back().name != name)
-    throw ferry_error({errc::already_enabled,
-                       "hook '" + name + "' replaces the forward, which hook '" +
-                           entries_.back().name + "' does already: remove that one first"});
+  auto next = *entries();
+  if (added->replaces_forward() && last_replaces(next) && next.back().name != name)
+    throw ferry_error(
+        {errc::already_enabled, "hook '" + name + "' replaces the forward, which hook '" +
+                                    next.back().name + "' does already: remove that one first"});
   added->initialize_hook(module);
 
-  auto next = entries_;
   auto replaced = std::erase_if(next, [&](const entry& each) { return each.name == name; }) != 0;
   next.push_back({std::move(name), std::move(added)});
   std::ranges::sort(next, {}, [](const entry& each) {
     return std::pair(each.active->replaces_forward(), std::string_view(each.name));
   });
-  entries_.swap(next);
+  replace(std::move(next));
   return replaced;
 }
 
 void hook_registry::remove(std::string_view name) {
-  auto found = position(name);
-  if (found == entries_.end())
+  auto next = *entries();
+  const auto found = position(next, name);
+  if (found == next.end())
     return;
   require_idle("remove", name);
-  entries_.erase(found);
+  next.erase(found);
+  replace(std::move(next));
 }
 
 void hook_registry::clear() {
-  if (entries_.empty())
+  if (empty())
     return;
-  require_idle("remove", entries_.front().name);
-  entries_.clear();
+  require_idle("remove", entries()->front().name);
+  replace({});
 }
 
 void hook_registry::reset(std::string_view name) {
@@ -95,20 +120,21 @@ hook_scope::hook_scope(hook_registry& registry, const torch::nn::Module& module,
                        std::string_view method) noexcept
     : registry_(registry), call_{module, method} {
   ++registry_.running_;
+  entries_ = registry_.entries();
 }
 
 hook_scope::~hook_scope() {
   while (entered_ > 0)
-    registry_.entries_[--entered_].active->abandon(call_);
+    (*entries_)[--entered_].active->abandon(call_);
   --registry_.running_;
 }
 
 hook* hook_scope::replacement() const noexcept {
-  return registry_.replaces_forward() ? registry_.entries_.back().active.get() : nullptr;
+  return last_replaces(*entries_) ? entries_->back().active.get() : nullptr;
 }
 
 void hook_scope::enter(tensor_refs arguments) {
-  for (const auto& each : registry_.entries_) {
+  for (const auto& each : *entries_) {
     each.active->pre_forward(call_, arguments);
     ++entered_;
   }
@@ -116,7 +142,7 @@ void hook_scope::enter(tensor_refs arguments) {
 
 void hook_scope::leave(tensor_refs outputs) {
   for (; entered_ > 0; --entered_)
-    registry_.entries_[entered_ - 1].active->post_forward(call_, outputs);
+    (*entries_)[entered_ - 1].active->post_forward(call_, outputs);
 }
 
 void detail::throw_wrong_replacement(const hook_call& call, const std::type_info& result) {

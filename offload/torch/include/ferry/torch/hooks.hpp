@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -55,8 +56,11 @@ public:
   virtual void reset();
 };
 
-/// The hooks of one module, sorted by name, a replacement of the forward last. Used by one thread
-/// at a time. Copying a module does not copy its hooks.
+/// The hooks of one module, sorted by name, a replacement of the forward last. Copying a module
+/// does not copy its hooks.
+///
+/// The module is called by one thread at a time. Hooks are added and removed by one thread at a
+/// time, which may be another: a call that has begun keeps the hooks it began with.
 class hook_registry {
 public:
   hook_registry() noexcept = default;
@@ -64,7 +68,7 @@ public:
   hook_registry& operator=(const hook_registry&) noexcept { return *this; }
   ~hook_registry() = default;
 
-  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return !any_.load(std::memory_order_acquire); }
   [[nodiscard]] bool replaces_forward() const noexcept;
 
   /// Returns null if there is no hook of that name.
@@ -98,11 +102,15 @@ private:
     std::shared_ptr<hook> active;
   };
 
-  [[nodiscard]] std::vector<entry>::const_iterator position(std::string_view name) const noexcept;
+  using entry_list = std::vector<entry>;
+
+  [[nodiscard]] std::shared_ptr<const entry_list> entries() const noexcept;
+  void replace(entry_list next);
   void require_idle(std::string_view operation, std::string_view name) const;
 
-  std::vector<entry> entries_;
-  int running_ = 0; ///< Calls under way.
+  std::atomic<std::shared_ptr<const entry_list>> entries_; ///< Null for none.
+  std::atomic<bool> any_{false}; ///< Whether there are entries, for calls without hooks.
+  std::atomic<int> running_{0};  ///< Calls under way.
 };
 
 /// One run through a registry's hooks: what `ferry::call` does around a body, for those who cannot
@@ -129,6 +137,7 @@ public:
 
 private:
   hook_registry& registry_;
+  std::shared_ptr<const hook_registry::entry_list> entries_;
   hook_call call_;
   std::size_t entered_ = 0; ///< Hooks that are inside the call: the first so many.
 };
