@@ -20,12 +20,6 @@ operation_tag tag_of(const char* what, block_id block, std::uint64_t ticket) {
   return {.what = what, .block = static_cast<std::uint32_t>(block), .ticket = ticket};
 }
 
-failure about(failure reason, const std::string& block) {
-  if (reason.block.empty())
-    reason.block = block;
-  return reason;
-}
-
 } // namespace
 
 block_port::block_port(std::shared_ptr<streaming> through, block_prefetcher_actor prefetcher,
@@ -38,6 +32,8 @@ mutable_bytes block_port::acquire(block_id block) {
   if (!board.enter())
     throw ferry_error{about(board.first_failure(), through_->at(block).path)};
   auto ordered = attempt([&] {
+    if (board.cancelled())
+      throw ferry_error{{errc::cancelled, "the request was cancelled"}};
     const auto ticket = find(block);
     auto bytes = attempt([&] { return order(block, ticket); });
     if (!bytes) {

@@ -9,6 +9,7 @@
 
 #include <exception>
 #include <new>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -46,6 +47,13 @@ template <class Attempt>
   } catch (...) {
     return tl::unexpected(failure{errc::internal, "an exception that is no std::exception"});
   }
+}
+
+/// Names the block or component that a failure is about, unless it does already.
+[[nodiscard]] inline failure about(failure reason, const std::string& what) {
+  if (reason.block.empty())
+    reason.block = what;
+  return reason;
 }
 
 /// Makes an actor's answer of an outcome.

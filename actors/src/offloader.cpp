@@ -13,9 +13,10 @@ namespace ferry {
 
 offloader::offloader(caf::actor_config& config, std::shared_ptr<device> owner,
                      offloader_options options, copy_stream_actor copies,
-                     block_prefetcher_actor prefetcher, supervisor_actor supervisor)
+                     block_prefetcher_actor prefetcher, component_stager_actor stager,
+                     supervisor_actor supervisor)
     : offloader_actor::base(config), owner_(std::move(owner)), options_(options),
-      copies_(std::move(copies)), prefetcher_(std::move(prefetcher)),
+      copies_(std::move(copies)), prefetcher_(std::move(prefetcher)), stager_(std::move(stager)),
       supervisor_(std::move(supervisor)) {}
 
 offloader::behavior_type offloader::make_behavior() {
@@ -27,10 +28,15 @@ offloader::behavior_type offloader::make_behavior() {
       [this](const disable_backend& m) {
         return guarded_later<answered>([&] { return disable(m); });
       },
-      [this](const begin_request& m) { return guarded_later<answered>([&] { return begin(m); }); },
+      [this](const queue_request& m) { return guarded_later<answered>([&] { return queue(m); }); },
+      [this](const expire_requests&) { return guarded([&] { expire(); }); },
+      [this](const cancel_request& m) { return guarded([&] { cancel(m); }); },
       [this](const end_request& m) { return guarded_later<answered>([&] { return end(m); }); },
       [this](const announce_blocks& m) {
         return guarded_later<answered>([&] { return announce(m); });
+      },
+      [this](const stage_component& m) {
+        return guarded_later<answered>([&] { return stage(m); });
       },
       [this](const query_offload&) {
         return guarded_later<offload_state>([&] { return query(); });
@@ -44,12 +50,15 @@ offloader::behavior_type offloader::make_behavior() {
 }
 
 void offloader::on_exit() {
+  waiting_.clear();
   enabling_ = {};
   releasing_ = {};
   port_ = nullptr;
+  group_port_ = nullptr;
   placement_ = nullptr;
   copies_ = nullptr;
   prefetcher_ = nullptr;
+  stager_ = nullptr;
   supervisor_ = nullptr;
 }
 
@@ -63,7 +72,8 @@ void offloader::drain(const drain_child& message) {
   refusal_ = message.cause;
   failed_ = message.failed;
   if (placement_ != nullptr)
-    placement_->through()->board().fail(message.cause);
+    fail_boards(message.cause);
+  refuse_waiting(message.cause);
 }
 
 caf::result<answered> offloader::release(const release_child& message) {
@@ -88,13 +98,17 @@ void offloader::continue_release() {
     quit();
     return;
   }
-  auto& board = placement_->through()->board();
-  board.fail({errc::transfer_aborted, "the runtime is stopping"});
-  if (!board.wait_left(release_until_ - std::chrono::steady_clock::now())) {
-    const auto block = board.any_in_use();
-    deliver_release({errc::deadline_exceeded,
-                     "the model has not released block '" +
-                         (block ? placement_->through()->at(*block).path : "?") + "'"});
+  if (delegate_ != nullptr) {
+    if (auto gone = attempt([&] { return disable_delegate({}); }); !gone)
+      deliver_release(gone.error());
+    else
+      continue_release();
+    return;
+  }
+  fail_boards({errc::transfer_aborted, "the runtime is stopping"});
+  if (!placement_->through()->board().wait_left(release_until_ -
+                                                std::chrono::steady_clock::now())) {
+    deliver_release({errc::deadline_exceeded, "the model has not released " + placement_->held()});
     return;
   }
   phase_ = phase::disabling;
@@ -110,62 +124,6 @@ void offloader::continue_release() {
 void offloader::deliver_release(const failure& reason) {
   releasing_.deliver(to_error(reason));
   releasing_ = {};
-}
-
-caf::result<answered> offloader::begin(const begin_request& message) {
-  check_enabled();
-  if (in_request_)
-    throw ferry_error{{errc::busy, "a request is running; end it before the next one begins"}};
-  return change(begin_request{observed(message.stamp)}, true);
-}
-
-caf::result<answered> offloader::end(const end_request& message) {
-  if (placement_ != nullptr && refusal_)
-    in_request_ = false;
-  check_enabled();
-  if (!in_request_)
-    throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
-  phase_ = phase::changing;
-  auto promise = make_response_promise<answered>();
-  // The copy worker answers behind the fetches of the request: a failed one shows here at the
-  // latest.
-  ask(prefetcher_, end_request{observed(message.stamp)}, [this, promise](result<answered> ended) {
-    if (!ended) {
-      const auto goes_on = ended.error().code == errc::busy;
-      finish_change(promise, std::move(ended), goes_on);
-      return;
-    }
-    ask(copies_, drain_copies{std::move(ended->stamp)}, [this, promise](result<answered> outcome) {
-      finish_change(promise, std::move(outcome), false);
-    });
-  });
-  return promise;
-}
-
-caf::result<answered> offloader::announce(const announce_blocks& message) {
-  check_enabled();
-  return change(announce_blocks{message.blocks, observed(message.stamp)}, in_request_);
-}
-
-template <class Message>
-caf::result<answered> offloader::change(Message message, bool in_request_after) {
-  phase_ = phase::changing;
-  auto promise = make_response_promise<answered>();
-  ask(prefetcher_, std::move(message), [this, promise, in_request_after](result<answered> outcome) {
-    const auto in_request = outcome ? in_request_after : in_request_;
-    finish_change(promise, std::move(outcome), in_request);
-  });
-  return promise;
-}
-
-void offloader::finish_change(const caf::typed_response_promise<answered>& promise,
-                              result<answered> outcome, bool in_request) {
-  phase_ = phase::enabled;
-  in_request_ = in_request;
-  if (const auto& board = placement_->through()->board(); outcome && board.failed())
-    outcome = tl::unexpected(board.first_failure());
-  deliver(promise, std::move(outcome));
-  continue_release();
 }
 
 caf::result<offload_state> offloader::query() {
@@ -192,6 +150,11 @@ offload_state offloader::describe(const ring_counts& counts) const {
   offload_state state;
   if (failed_)
     state.first_failure = refusal_;
+  if (delegate_ != nullptr) {
+    state.strategy = offload_strategy::model_level;
+    state.enabled = true;
+    state.in_request = in_request_;
+  }
   if (placement_ == nullptr)
     return state;
   const auto& plan = placement_->plan();
@@ -199,8 +162,12 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.strategy = plan.strategy;
   state.enabled = phase_ != phase::enabling;
   state.in_request = in_request_;
+  state.requests_waiting = waiting_.size();
   state.components = plan.components;
-  state.slots = options_.slots;
+  for (auto& [path, component] : state.components)
+    if (const auto group = placement_->groups()->find(path))
+      component.on_device = placement_->groups()->board().is_here(*group);
+  state.slots = placement_->through()->slot_count();
   state.slot_bytes = plan.transfers.slot_bytes;
   state.resident_bytes = plan.transfers.resident_bytes;
   state.pinned_bytes = placement_->pinned_bytes();

@@ -5,6 +5,7 @@
 
 #include <ferry/actors/spawn.hpp>
 #include <ferry/messages/block_prefetcher.hpp>
+#include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/errc.hpp>
 #include <ferry/messages/offloader.hpp>
@@ -12,10 +13,12 @@
 #include <ferry/platform/host_thread.hpp>
 
 #include "block_port.hpp"
+#include "group_port.hpp"
 #include "placement.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,7 +30,7 @@ class offloader final : public offloader_actor::base {
 public:
   offloader(caf::actor_config& config, std::shared_ptr<device> owner, offloader_options options,
             copy_stream_actor copies, block_prefetcher_actor prefetcher,
-            supervisor_actor supervisor);
+            component_stager_actor stager, supervisor_actor supervisor);
 
   behavior_type make_behavior() override;
   const char* name() const override { return "offloader"; }
@@ -55,7 +58,9 @@ private:
   caf::result<enabled> enable(const enable_pipeline& message);
   caf::result<enabled> enable(const enable_weights& message);
   caf::result<enabled> place(std::unique_ptr<placement> what, const causal_stamp& stamp);
+  [[nodiscard]] enabled delegate(const enable_pipeline& message);
   void bind(const causal_stamp& residents_loaded);
+  void open(const causal_stamp& bound);
   void finish_enable(const causal_stamp& primed);
   void abandon_enable(failure cause);
   void check_idle() const;
@@ -64,17 +69,33 @@ private:
   // Disable, also of what was half enabled: close the ring, drain the streams, take everything
   // back.
   caf::result<answered> disable(const disable_backend& message);
+  [[nodiscard]] answered disable_delegate(const causal_stamp& stamp);
   void tear_down(const causal_stamp& stamp, undo_handler then);
-  [[nodiscard]] result<void> wait_for_streams(const result<answered>& drained);
+  void drain_streams(const causal_stamp& stamp, undo_handler then);
+  void let_go(undo_handler then);
+  [[nodiscard]] result<void> wait_for_streams(const result<answered>& staged,
+                                              const result<answered>& drained);
   [[nodiscard]] bool can_go_on_without_streams(const failure& reason) const;
   [[nodiscard]] result<void> take_back();
 
   // Requests.
-  caf::result<answered> begin(const begin_request& message);
+  struct waiting_request {
+    request_id id{};
+    std::chrono::steady_clock::time_point until;
+    causal_stamp stamp;
+    caf::typed_response_promise<answered> promise;
+  };
+
+  caf::result<answered> queue(const queue_request& message);
+  [[nodiscard]] bool can_queue() const noexcept;
+  void begin_next();
+  void begin(waiting_request next);
+  void expire();
+  void cancel(const cancel_request& message);
+  void refuse_waiting(const failure& cause);
   caf::result<answered> end(const end_request& message);
   caf::result<answered> announce(const announce_blocks& message);
-  template <class Message>
-  caf::result<answered> change(Message message, bool in_request_after);
+  caf::result<answered> stage(const stage_component& message);
   void finish_change(const caf::typed_response_promise<answered>& promise, result<answered> outcome,
                      bool in_request);
   void check_enabled() const;
@@ -86,6 +107,26 @@ private:
   [[nodiscard]] causal_stamp observed(const causal_stamp& stamp);
 
   static void deliver(caf::typed_response_promise<answered> promise, result<answered> outcome);
+
+  /// Tells the model thread, wherever it waits, that nothing more is coming.
+  void fail_boards(const failure& cause);
+
+  /// Asks the prefetcher or the component stager, if the backend has blocks or groups. What it has
+  /// not counts as done.
+  template <class Message, class Then>
+  void ask_ring(Message message, Then then) {
+    if (placement_ == nullptr || placement_->plan().transfers.blocks.empty())
+      then(result<answered>{answered{std::move(message.stamp)}});
+    else
+      ask(prefetcher_, std::move(message), std::move(then));
+  }
+  template <class Message, class Then>
+  void ask_groups(Message message, Then then) {
+    if (placement_ == nullptr || placement_->groups()->empty())
+      then(result<answered>{answered{std::move(message.stamp)}});
+    else
+      ask(stager_, std::move(message), std::move(then));
+  }
 
   /// Asks another actor and calls `then` with its answer, on this actor.
   template <class Handle, class Message, class Then>
@@ -101,14 +142,19 @@ private:
   offloader_options options_;
   copy_stream_actor copies_;
   block_prefetcher_actor prefetcher_;
+  component_stager_actor stager_;
   supervisor_actor supervisor_;
   std::optional<host_thread> me_;
   phase phase_ = phase::idle;
   bool in_request_ = false;
+  request_id running_{}; ///< The request that runs, begins or ends.
+  std::deque<waiting_request> waiting_;
   std::optional<failure> refusal_; ///< Set once drained.
   bool failed_ = false;            ///< The refusal is a failure, not a stop.
   std::unique_ptr<placement> placement_;
+  std::shared_ptr<pipeline> delegate_; ///< Offloads itself; then there is no placement.
   std::shared_ptr<block_port> port_;
+  std::shared_ptr<group_port> group_port_;
   std::uint64_t allocations_before_ = 0;
   caf::typed_response_promise<enabled> enabling_;
   caf::typed_response_promise<answered> releasing_;

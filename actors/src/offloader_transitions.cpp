@@ -26,6 +26,9 @@ failure still_held(const std::string& who) {
 caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   check_idle();
   FERRY_ASSERT(message.subject != nullptr);
+  if (message.config.strategy == offload_strategy::model_level &&
+      message.subject->custom_model_offload() != nullptr)
+    return delegate(message);
   auto plan = plan_placement(*message.subject, message.config);
   if (!plan)
     throw ferry_error{std::move(plan.error())};
@@ -43,6 +46,42 @@ caf::result<enabled> offloader::enable(const enable_weights& message) {
   check_fits(message.weights->plan);
   return place(std::make_unique<placement>(*owner_, message.weights, options_.slots),
                message.stamp);
+}
+
+// Before anything is resolved: what a pipeline does by itself needs no plan of ours.
+enabled offloader::delegate(const enable_pipeline& message) {
+  auto& own = *message.subject->custom_model_offload();
+  const model_offload_request request{.pin_memory = message.config.pin_memory,
+                                      .use_hsdp = message.config.use_hsdp,
+                                      .components = message.config.components};
+  auto finished = attempt([&] {
+    const host_thread::scope scope{*me_, message.stamp};
+    own.enable(*owner_, request);
+    return owner_->stamp();
+  });
+  if (!finished) {
+    if (auto undone = attempt([&] { own.disable(); }); !undone)
+      log(log_level::error, "ferry.actors",
+          "undo enable pipeline=" + std::string{message.subject->type_name()} +
+              " reason=" + ferry::describe(undone.error()));
+    throw ferry_error{finished.error()};
+  }
+  delegate_ = message.subject;
+  in_request_ = false;
+  phase_ = phase::enabled;
+  return {.placed = true, .gate = nullptr, .stamp = std::move(*finished)};
+}
+
+answered offloader::disable_delegate(const causal_stamp& stamp) {
+  const host_thread::scope scope{*me_, stamp};
+  if (auto finished = attempt([&] { delegate_->custom_model_offload()->disable(); }); !finished) {
+    phase_ = phase::incomplete;
+    throw ferry_error{{errc::incomplete, "the backend is not fully disabled; disable again: " +
+                                             finished.error().detail}};
+  }
+  delegate_ = nullptr;
+  phase_ = phase::idle;
+  return {owner_->stamp()};
 }
 
 void offloader::check_idle() const {
@@ -65,11 +104,13 @@ caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const cau
   placement_ = std::move(what);
   port_ = std::make_shared<block_port>(placement_->through(), prefetcher_, supervisor_,
                                        options_.acquire_deadline);
+  group_port_ = std::make_shared<group_port>(placement_->through(), placement_->groups(), stager_,
+                                             supervisor_, options_.acquire_deadline);
   phase_ = phase::enabling;
   enabling_ = make_response_promise<enabled>();
   auto prepared = attempt([&] {
     const host_thread::scope scope{*me_, stamp};
-    placement_->prepare(port_);
+    placement_->prepare(port_, group_port_);
     return owner_->stamp();
   });
   if (!prepared)
@@ -99,13 +140,23 @@ void offloader::bind(const causal_stamp& residents_loaded) {
     abandon_enable(bound.error());
     return;
   }
-  ask(prefetcher_, open_ring{placement_->through(), std::move(*bound)},
-      [this](result<answered> primed) {
-        if (primed)
-          finish_enable(primed->stamp);
-        else
-          abandon_enable(primed.error());
-      });
+  open(*bound);
+}
+
+void offloader::open(const causal_stamp& bound) {
+  ask_groups(open_groups{placement_->groups(), bound}, [this](result<answered> opened) {
+    if (!opened) {
+      abandon_enable(opened.error());
+      return;
+    }
+    ask_ring(open_ring{placement_->through(), std::move(opened->stamp)},
+             [this](result<answered> primed) {
+               if (primed)
+                 finish_enable(primed->stamp);
+               else
+                 abandon_enable(primed.error());
+             });
+  });
 }
 
 void offloader::finish_enable(const causal_stamp& primed) {
@@ -117,7 +168,11 @@ void offloader::finish_enable(const causal_stamp& primed) {
       "enable backend blocks=" + std::to_string(transfers.blocks.size()) + " slots=" +
           std::to_string(options_.slots) + " slot_bytes=" + std::to_string(transfers.slot_bytes) +
           " resident_bytes=" + std::to_string(transfers.resident_bytes));
-  enabling_.deliver(enabled{.placed = true, .gate = port_, .stamp = observed(primed)});
+  enabled answer{.placed = true, .gate = port_, .groups = group_port_, .stamp = observed(primed)};
+  for (std::size_t i = 0; i != placement_->groups()->groups().size(); ++i)
+    answer.group_paths.emplace(placement_->groups()->groups()[i].path,
+                               group_id{static_cast<std::uint32_t>(i)});
+  enabling_.deliver(std::move(answer));
   enabling_ = {};
   continue_release();
 }
@@ -138,6 +193,8 @@ caf::result<answered> offloader::disable(const disable_backend& message) {
     throw ferry_error{{errc::busy, "another call is being carried out"}};
   if (in_request_ && !refusal_)
     throw ferry_error{{errc::busy, "a request is running; end it first"}};
+  if (delegate_ != nullptr)
+    return disable_delegate(message.stamp);
   if (placement_->through()->board().entered())
     throw ferry_error{{errc::busy, "a block is in use; release it first"}};
   phase_ = phase::disabling;
@@ -154,21 +211,25 @@ caf::result<answered> offloader::disable(const disable_backend& message) {
 }
 
 void offloader::tear_down(const causal_stamp& stamp, undo_handler then) {
-  auto& board = placement_->through()->board();
-  board.fail({errc::not_enabled, "the backend is disabled"});
-  if (!board.wait_left(options_.request_deadline)) {
+  fail_boards({errc::not_enabled, "the backend is disabled"});
+  if (!placement_->through()->board().wait_left(options_.request_deadline)) {
     then(tl::unexpected(
         failure{errc::incomplete, "a block is still in use; release it, then disable again"}));
     return;
   }
   ask(prefetcher_, close_ring{stamp}, [this, then = std::move(then)](result<answered> closed) {
-    if (is_late(closed)) {
+    if (is_late(closed))
       then(tl::unexpected(still_held("block_prefetcher")));
-      return;
-    }
-    ask(copies_, drain_copies{closed ? closed->stamp : causal_stamp{}},
-        [this, then](const result<answered>& drained) {
-          auto dry = wait_for_streams(drained);
+    else
+      drain_streams(closed ? closed->stamp : causal_stamp{}, then);
+  });
+}
+
+void offloader::drain_streams(const causal_stamp& stamp, undo_handler then) {
+  ask(stager_, drain_groups{stamp}, [this, then = std::move(then)](const result<answered>& staged) {
+    ask(copies_, drain_copies{staged ? staged->stamp : causal_stamp{}},
+        [this, then, staged](const result<answered>& drained) {
+          auto dry = wait_for_streams(staged, drained);
           if (!dry && !can_go_on_without_streams(dry.error())) {
             dry.error().detail = "the backend is not fully disabled; disable again: " +
                                  std::exchange(dry.error().detail, {});
@@ -176,25 +237,41 @@ void offloader::tear_down(const causal_stamp& stamp, undo_handler then) {
             then(dry);
             return;
           }
-          ask(copies_, close_copies{observed({})}, [this, then](const result<answered>& let_go) {
-            if (is_late(let_go))
-              then(tl::unexpected(still_held("copy_stream_worker")));
-            else
-              then(take_back());
-          });
+          let_go(then);
         });
   });
 }
 
-result<void> offloader::wait_for_streams(const result<answered>& drained) {
+void offloader::let_go(undo_handler then) {
+  ask(stager_, close_groups{observed({})},
+      [this, then = std::move(then)](const result<answered>& staged) {
+        if (is_late(staged)) {
+          then(tl::unexpected(still_held("component_stager")));
+          return;
+        }
+        ask(copies_, close_copies{observed({})}, [this, then](const result<answered>& copied) {
+          if (is_late(copied))
+            then(tl::unexpected(still_held("copy_stream_worker")));
+          else
+            then(take_back());
+        });
+      });
+}
+
+result<void> offloader::wait_for_streams(const result<answered>& staged,
+                                         const result<answered>& drained) {
   auto& through = *placement_->through();
   if (!through.is_open())
     return {};
-  const auto nothing_copied = !drained && drained.error().code == errc::not_enabled;
-  if (!drained && !nothing_copied)
-    return tl::unexpected(drained.error());
+  for (const auto* each : {&staged, &drained}) // Not enabled: it enqueued nothing.
+    if (!*each && each->error().code != errc::not_enabled)
+      return tl::unexpected(each->error());
   return attempt([&] {
     const host_thread::scope scope{*me_, drained ? drained->stamp : causal_stamp{}};
+    if (staged) {
+      owner_->observe(staged->stamp);
+      placement_->groups()->drained().synchronize(drain_before_restore);
+    }
     if (drained)
       through.drained().synchronize(drain_before_restore);
     through.compute().synchronize(drain_compute_before_release);
@@ -215,6 +292,8 @@ result<void> offloader::take_back() {
       return undone;
     port_->close();
     port_ = nullptr;
+    group_port_->close();
+    group_port_ = nullptr;
     placement_ = nullptr;
     in_request_ = false;
     log(log_level::info, "ferry.actors", "disable backend");

@@ -23,20 +23,12 @@ std::string join(const std::vector<diagnostic>& diagnostics) {
 /// Says what this build cannot do, rather than doing something else.
 result<void> check_supported(const offload_config& config) {
   const auto name = std::string{to_string(config.strategy)};
-  if (config.strategy == offload_strategy::model_level)
-    return tl::unexpected(
-        failure{errc::unsupported,
-                "strategy is " + name + "; this build streams blocks only, use layer_wise"});
   if (config.strategy == offload_strategy::distributed_layer_wise) {
     if (config.any_allgather())
       return tl::unexpected(failure{
           errc::unsupported, "strategy is " + name +
                                  " with an allgather transfer; this build has no collectives, "
                                  "use rank-local transfers or layer_wise"});
-    if (config.resident_layers != 0)
-      return tl::unexpected(failure{
-          errc::unsupported, "dit.resident_layers is " + std::to_string(config.resident_layers) +
-                                 "; this build keeps no resident layers, use 0"});
   }
   return {};
 }
@@ -86,39 +78,80 @@ result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
   return plan;
 }
 
+namespace {
+
+std::string describe_rest(const transfer_plan& transfers, std::size_t slots) {
+  std::string rest;
+  if (transfers.group_bytes != 0)
+    rest += " + " + std::to_string(transfers.group_bytes) + " for what comes and goes";
+  if (!transfers.blocks.empty())
+    rest += " + " + std::to_string(slots) + " slots of " + std::to_string(transfers.slot_bytes);
+  return rest;
+}
+
+} // namespace
+
 result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
                           std::optional<std::uint64_t> ceiling, const device_memory& memory) {
   const auto needed = transfers.device_bytes(slots);
   const auto limit = std::min(ceiling.value_or(memory.free), memory.free);
   if (needed <= limit)
     return {};
-  return tl::unexpected(
-      failure{errc::out_of_device_memory,
-              "device memory of " + std::to_string(limit) + " bytes is too small: needs at least " +
-                  std::to_string(needed) + " (residents " +
-                  std::to_string(transfers.resident_bytes) + " + " + std::to_string(slots) +
-                  " slots of " + std::to_string(transfers.slot_bytes) + ")"});
+  return tl::unexpected(failure{
+      errc::out_of_device_memory,
+      "device memory of " + std::to_string(limit) + " bytes is too small: needs at least " +
+          std::to_string(needed) + " (residents " + std::to_string(transfers.resident_bytes) +
+          describe_rest(transfers, slots) + ")"});
 }
 
 placement::placement(device& owner, std::shared_ptr<pipeline> subject, placement_plan plan,
                      std::size_t slots)
-    : owner_(&owner), subject_(std::move(subject)), plan_(std::move(plan)), slots_(slots),
-      through_(std::make_shared<streaming>(owner, plan_.transfers, slots)) {}
+    : owner_(&owner), subject_(std::move(subject)), plan_(std::move(plan)),
+      slots_(plan_.transfers.blocks.empty() ? 0 : slots),
+      through_(std::make_shared<streaming>(owner, plan_.transfers, slots_)),
+      groups_(std::make_shared<staging>(owner, plan_.transfers)) {}
 
 placement::placement(device& owner, std::shared_ptr<const bare_weights> weights, std::size_t slots)
     : owner_(&owner), bare_(std::move(weights)), slots_(slots) {
   plan_.transfers = bare_->plan;
   through_ = std::make_shared<streaming>(owner, plan_.transfers, slots);
+  groups_ = std::make_shared<staging>(owner, plan_.transfers);
 }
 
 std::uint64_t placement::pinned_bytes() const noexcept {
   std::uint64_t bytes = 0;
   for (const auto& each : blocks_)
     bytes += each.master ? each.master->whole().size() : 0;
+  for (const auto& each : groups_->groups())
+    bytes += each.stager ? each.stager->pinned_bytes() : 0;
   return bytes;
 }
 
-void placement::prepare(const std::shared_ptr<block_gate>& gate) {
+std::string placement::held() const {
+  if (const auto block = through_->board().any_in_use())
+    return "block '" + through_->at(*block).path + "'";
+  if (const auto group = groups_->board().any_held())
+    return "component '" + groups_->at(*group).path + "'";
+  return "what it uses";
+}
+
+void placement::stage_on_demand(const std::string& path, bool in) {
+  const auto component = plan_.components.find(path);
+  if (component == plan_.components.end())
+    throw ferry_error{{errc::not_found, "'" + path + "' is no component of the pipeline"}};
+  const auto node = subject_ == nullptr ? nullptr : find_node(subject_->root(), path);
+  const auto own = node == nullptr ? plan_.on_demand.end()
+                                   : std::ranges::find(plan_.on_demand, node->identity(),
+                                                       [](const auto& n) { return n->identity(); });
+  if (own == plan_.on_demand.end())
+    throw ferry_error{{errc::unsupported,
+                       "component '" + path +
+                           "' is streamed or stays on the device; it is not staged as a whole"}};
+  in ? (*own)->load_to_device() : (*own)->offload_to_cpu();
+}
+
+void placement::prepare(const std::shared_ptr<block_gate>& blocks,
+                        const std::shared_ptr<group_gate>& groups) {
   carve_memory();
   if (bare_) {
     for (std::size_t i = 0; i != bare_->blocks.size(); ++i)
@@ -128,8 +161,10 @@ void placement::prepare(const std::shared_ptr<block_gate>& gate) {
     return;
   }
   make_units();
-  hook_blocks(gate);
+  hook_blocks(blocks);
+  hook_groups(groups);
   place_blocks();
+  place_groups();
   place_residents();
 }
 
@@ -143,8 +178,14 @@ void placement::carve_memory() {
       resident_regions_[i] = arena_->carve(transfers.residents[i].layout.bytes);
     for (auto& each : slot_regions)
       each = arena_->carve(transfers.slot_bytes);
+    if (transfers.group_bytes != 0) {
+      const auto region = arena_->carve(transfers.group_bytes);
+      for (const auto& each : transfers.groups)
+        group_memory_.emplace_back(region.subspan(each.offset, each.layout.bytes));
+    }
   }
   through_->open(slot_regions);
+  groups_->open();
 }
 
 void placement::master_of(placed_unit& placed, bool pin) {
@@ -173,6 +214,9 @@ void placement::make_units() {
     placed.path = each.path;
     placed.unit = subject_->make_unit(each.path, each.layout);
   }
+  for (const auto& each : plan_.transfers.groups)
+    group_units_.push_back(each.layout.bytes == 0 ? nullptr
+                                                  : subject_->make_unit(each.path, each.layout));
 }
 
 void placement::hook_blocks(const std::shared_ptr<block_gate>& gate) {
@@ -182,6 +226,23 @@ void placement::hook_blocks(const std::shared_ptr<block_gate>& gate) {
     // A hook that could not be installed may be somebody else's: only ours is remembered.
     blocks_[i].hooked = block.node;
   }
+}
+
+void placement::hook_groups(const std::shared_ptr<group_gate>& gate) {
+  for (const auto& group : plan_.transfers.groups)
+    for (const auto module : group.entries) {
+      subject_->install_group_hook(module, group.id, gate);
+      group_hooks_.push_back(module);
+    }
+}
+
+void placement::place_groups() {
+  const auto pin = plan_.pin_memory && owner_->traits().wants_pinned_sources;
+  for (std::size_t i = 0; i != group_units_.size(); ++i)
+    if (group_units_[i] != nullptr)
+      groups_->groups()[i].stager = std::make_unique<module_stager>(
+          *owner_, std::move(group_units_[i]),
+          stager_options{.path = groups_->groups()[i].path, .pin = pin}, group_memory_[i]);
 }
 
 // Unit by unit, so that the host never holds more than one block twice.

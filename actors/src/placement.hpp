@@ -6,15 +6,19 @@
 #include <ferry/offload/bare_weights.hpp>
 #include <ferry/offload/block_gate.hpp>
 #include <ferry/offload/config.hpp>
+#include <ferry/offload/group_gate.hpp>
 #include <ferry/offload/host_master.hpp>
 #include <ferry/offload/offload_state.hpp>
 #include <ferry/offload/pipeline.hpp>
+#include <ferry/offload/staging_memory.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/arena.hpp>
 
+#include "staging.hpp"
 #include "streaming.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,14 +60,24 @@ public:
   placement& operator=(const placement&) = delete;
 
   [[nodiscard]] const std::shared_ptr<streaming>& through() const noexcept { return through_; }
+  [[nodiscard]] const std::shared_ptr<staging>& groups() const noexcept { return groups_; }
   [[nodiscard]] const placement_plan& plan() const noexcept { return plan_; }
   [[nodiscard]] std::uint64_t pinned_bytes() const noexcept;
   [[nodiscard]] std::size_t device_bytes() const noexcept { return arena_ ? arena_->size() : 0; }
 
-  /// Makes arena, events and units, makes the blocks go through `gate`, makes the masters and parks
-  /// the blocks. The residents may be loaded afterwards. A block that has a hook belongs to
-  /// somebody else: then nothing of the pipeline has been touched.
-  void prepare(const std::shared_ptr<block_gate>& gate);
+  /// Names what the model uses right now, for messages.
+  [[nodiscard]] std::string held() const;
+
+  /// Sends a component that stages itself to the device or back, by its own methods.
+  /// @throws ferry_error `not_found` for a path that is no component, `unsupported` for a component
+  /// that does not stage itself
+  void stage_on_demand(const std::string& path, bool in);
+
+  /// Makes arena, events and units, makes blocks and groups go through their gates, makes the
+  /// masters and parks both. The residents may be loaded afterwards. A module that has a hook
+  /// belongs to somebody else: then nothing of the pipeline has been touched.
+  void prepare(const std::shared_ptr<block_gate>& blocks,
+               const std::shared_ptr<group_gate>& groups);
 
   /// Binds the residents, which have been loaded, and sends components that stage themselves off.
   void bind();
@@ -85,7 +99,9 @@ private:
   void carve_memory();
   void make_units();
   void hook_blocks(const std::shared_ptr<block_gate>& gate);
+  void hook_groups(const std::shared_ptr<group_gate>& gate);
   void place_blocks();
+  void place_groups();
   void place_residents();
   void master_of(placed_unit& placed, bool pin);
   [[nodiscard]] std::optional<failure> unhook_all();
@@ -101,6 +117,10 @@ private:
   std::vector<mutable_bytes> resident_regions_;
   std::vector<placed_unit> blocks_;
   std::vector<placed_unit> residents_;
+  std::deque<reserved_memory> group_memory_; ///< Of each group, in one region.
+  std::shared_ptr<staging> groups_;
+  std::vector<std::unique_ptr<weight_unit>> group_units_; ///< Until their stagers own them.
+  std::vector<object_id> group_hooks_;                    ///< Modules with our hook.
 };
 
 } // namespace ferry

@@ -29,6 +29,9 @@ result<void> placement::take_back() {
         errc::incomplete, "the backend is not fully disabled; disable again: " + kept->detail,
         kept->block, kept->rank, kept->vendor_code});
   through_->close();
+  groups_->close();
+  group_units_.clear();
+  group_memory_.clear();
   blocks_.clear();
   residents_.clear();
   arena_.reset();
@@ -45,6 +48,12 @@ std::optional<failure> placement::unhook_all() {
     else
       each.hooked = object_id{};
   }
+  std::erase_if(group_hooks_, [&](object_id module) {
+    auto off = attempt([&] { subject_->remove_group_hook(module); });
+    if (!off)
+      note(first, std::move(off.error()), "keep hook of a group");
+    return off.has_value();
+  });
   return first;
 }
 
@@ -55,13 +64,19 @@ std::optional<failure> placement::restore_all() {
       if (!each.displaced)
         continue;
       if (auto back = attempt([&] { each.unit->restore(each.master->whole()); }); !back) {
-        if (back.error().block.empty())
-          back.error().block = each.path;
-        note(first, std::move(back.error()), "keep master unit=" + each.path);
+        note(first, about(std::move(back.error()), each.path), "keep master unit=" + each.path);
       } else {
         each.displaced = false;
       }
     }
+  for (auto& each : groups_->groups()) {
+    if (each.stager == nullptr)
+      continue;
+    if (auto back = attempt([&] { each.stager->restore(); }); !back)
+      note(first, about(std::move(back.error()), each.path), "keep master unit=" + each.path);
+    else
+      each.stager.reset();
+  }
   return first;
 }
 

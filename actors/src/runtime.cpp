@@ -12,6 +12,7 @@
 #include "ask.hpp"
 #include "guarded.hpp"
 
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -32,6 +33,7 @@ struct crew {
   supervisor_actor supervisor;
   copy_stream_actor copies;
   block_prefetcher_actor prefetcher;
+  component_stager_actor stager;
   offloader_actor offloader;
 };
 
@@ -50,10 +52,15 @@ std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_p
        [&system, owner, &who]() -> child_actor {
          return who.prefetcher = spawn_block_prefetcher(system, owner, who.copies, who.supervisor);
        }},
+      {"component_stager",
+       [&system, owner, &who]() -> child_actor {
+         return who.stager = spawn_component_stager(system, threading::own_thread, owner);
+       }},
       {"offloader",
        [&system, owner, &who, offloading]() -> child_actor {
-         return who.offloader = spawn_offloader(system, threading::own_thread, owner, offloading,
-                                                who.copies, who.prefetcher, who.supervisor);
+         return who.offloader =
+                    spawn_offloader(system, threading::own_thread, owner, offloading, who.copies,
+                                    who.prefetcher, who.stager, who.supervisor);
        }},
   };
 }
@@ -115,6 +122,7 @@ struct runtime::impl {
   std::mutex lifecycle; ///< One start or stop at a time.
   mutable std::mutex mutex;
   std::shared_ptr<engine> current;
+  std::atomic<std::uint64_t> last_request{0};
   std::shared_ptr<block_gate> gate; ///< Of the latest backend; a disabled one does nothing.
 };
 
@@ -190,8 +198,30 @@ result<void> runtime::disable() {
   return impl_->tell(disable_backend{}, impl_->options.enable_deadline);
 }
 
-result<void> runtime::begin_request() {
-  return impl_->tell(ferry::begin_request{}, impl_->options.request_deadline);
+result<request_id> runtime::begin_request() {
+  const auto id = request_id{++impl_->last_request};
+  const auto patience = impl_->options.request_deadline;
+  // The offloader answers in time itself; only when it hangs is the later deadline met.
+  auto begun = impl_->tell(queue_request{id, patience, {}}, 2 * patience);
+  if (!begun)
+    return tl::unexpected(std::move(begun.error()));
+  return id;
+}
+
+result<void> runtime::cancel_request(request_id id) {
+  auto at = impl_->running();
+  if (!at)
+    return tl::unexpected(std::move(at.error()));
+  return ask<void>((*at)->system, (*at)->who.offloader, impl_->options.request_deadline,
+                   ferry::cancel_request{id});
+}
+
+result<void> runtime::stage_in(std::string path) {
+  return impl_->tell(stage_component{std::move(path), true, {}}, impl_->options.request_deadline);
+}
+
+result<void> runtime::stage_out(std::string path) {
+  return impl_->tell(stage_component{std::move(path), false, {}}, impl_->options.request_deadline);
 }
 
 result<void> runtime::end_request() {

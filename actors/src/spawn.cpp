@@ -4,6 +4,7 @@
 #include "ferry/actors/spawn.hpp"
 
 #include "block_prefetcher.hpp"
+#include "component_stager.hpp"
 #include "copy_stream_worker.hpp"
 #include "host_memory.hpp"
 #include "offloader.hpp"
@@ -27,6 +28,13 @@ copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system, std::share
   return system.spawn<copy_stream_worker>(std::move(owner), supervisor);
 }
 
+component_stager_actor spawn_component_stager(caf::actor_system& system, threading where,
+                                              std::shared_ptr<device> owner) {
+  if (where == threading::own_thread)
+    return system.spawn<component_stager, caf::detached>(std::move(owner));
+  return system.spawn<component_stager>(std::move(owner));
+}
+
 block_prefetcher_actor spawn_block_prefetcher(caf::actor_system& system,
                                               std::shared_ptr<device> owner,
                                               const copy_stream_actor& copies,
@@ -38,11 +46,12 @@ offloader_actor spawn_offloader(caf::actor_system& system, threading where,
                                 std::shared_ptr<device> owner, const offloader_options& options,
                                 const copy_stream_actor& copies,
                                 const block_prefetcher_actor& prefetcher,
+                                const component_stager_actor& stager,
                                 const supervisor_actor& supervisor) {
   if (where == threading::own_thread)
     return system.spawn<offloader, caf::detached>(std::move(owner), options, copies, prefetcher,
-                                                  supervisor);
-  return system.spawn<offloader>(std::move(owner), options, copies, prefetcher, supervisor);
+                                                  stager, supervisor);
+  return system.spawn<offloader>(std::move(owner), options, copies, prefetcher, stager, supervisor);
 }
 
 } // namespace ferry

@@ -94,6 +94,11 @@ public:
   /// @pre `failed()`
   [[nodiscard]] failure first_failure() const;
 
+  /// Lets the model thread's uses fail with `cancelled` until the request is over. What it uses
+  /// already goes on.
+  void cancel(bool on) noexcept { cancelled_.store(on); }
+  [[nodiscard]] bool cancelled() const noexcept { return cancelled_.load(); }
+
   /// Returns whether the model thread is inside. Once it is not and the board has failed, it stays
   /// outside.
   [[nodiscard]] bool entered() const noexcept { return inside_.load() != 0; }
@@ -123,6 +128,7 @@ private:
   std::atomic<bool> waiting_{false}; ///< The model thread is about to sleep on `wake_`.
   sem_t wake_;
   std::atomic<bool> failed_{false};
+  std::atomic<bool> cancelled_{false};
   mutable std::mutex mutex_;
   std::condition_variable woken_;
   failure first_failure_;

@@ -40,6 +40,8 @@ std::string_view to_string(errc code) noexcept {
       return "not_resident";
     case errc::transfer_aborted:
       return "transfer_aborted";
+    case errc::cancelled:
+      return "cancelled";
     case errc::already_enabled:
       return "already_enabled";
     case errc::not_enabled:

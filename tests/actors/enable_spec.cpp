@@ -170,12 +170,8 @@ TEST_CASE("what this build cannot do is refused, not replaced", "[actors][enable
   offloaded run;
   auto gathered = test::legacy({.enable_distributed_layerwise_offload = true});
   gathered.group_size = 2;
-  auto resident = test::resident(2);
-  resident.strategy = offload_strategy::distributed_layer_wise;
 
-  CHECK(run.enable(test::compact(test::modules)).error().code == errc::unsupported);
   CHECK(run.enable(gathered).error().code == errc::unsupported);
-  CHECK(run.enable(resident).error().code == errc::unsupported);
 
   CHECK(run.model->mutations().empty());
 }

@@ -19,15 +19,21 @@ using namespace std::chrono_literals;
 using test::actor_world;
 using test::byte_blocks;
 
+queue_request queue(std::uint64_t id, causal_stamp stamp = {}) {
+  return {request_id{id}, 5s, std::move(stamp)};
+}
+
 /// The real offloader, prefetcher and copy worker, moved message by message.
 struct offloader_rig {
   offloader_rig() {
     REQUIRE(world.ask<void>(copies, start_child{1}));
     REQUIRE(world.ask<void>(prefetcher, start_child{1}));
+    REQUIRE(world.ask<void>(stager, start_child{1}));
     REQUIRE(world.ask<void>(subject, start_child{1}));
   }
   ~offloader_rig() {
     static_cast<void>(world.ask<answered>(subject, release_child{1s}));
+    static_cast<void>(world.ask<answered>(stager, release_child{1s}));
     static_cast<void>(world.ask<answered>(prefetcher, release_child{1s}));
     static_cast<void>(world.ask<answered>(copies, release_child{1s}));
     kill(subject);
@@ -56,9 +62,10 @@ struct offloader_rig {
   copy_stream_actor copies = spawn_copy_stream_worker(world.system(), gpu, supervisor);
   block_prefetcher_actor prefetcher =
       spawn_block_prefetcher(world.system(), gpu, copies, supervisor);
+  component_stager_actor stager = spawn_component_stager(world.system(), threading::pooled, gpu);
   offloader_actor subject =
       spawn_offloader(world.system(), threading::pooled, gpu, {.request_deadline = 5s}, copies,
-                      prefetcher, supervisor);
+                      prefetcher, stager, supervisor);
 };
 
 TEST_CASE("an enable answers with the gate once the first blocks are on their way",
@@ -79,7 +86,7 @@ TEST_CASE("what comes while an enable is carried out is refused, except a query"
   offloader_rig rig;
   auto enabling = rig.question<enabled>(enable_weights{rig.blocks.weights(), {}});
   auto second = rig.question<enabled>(enable_weights{rig.blocks.weights(), {}});
-  auto beginning = rig.question<answered>(begin_request{});
+  auto beginning = rig.question<answered>(queue(1));
   auto disabling = rig.question<answered>(disable_backend{});
   auto asking = rig.question<offload_state>(query_offload{});
 
@@ -92,18 +99,69 @@ TEST_CASE("what comes while an enable is carried out is refused, except a query"
   CHECK(asking.outcome());
 }
 
-TEST_CASE("what comes while a request begins is refused", "[actors][offloader]") {
+TEST_CASE("a disable that comes while a request begins is refused", "[actors][offloader]") {
   offloader_rig rig;
   REQUIRE(rig.enable());
-  auto beginning = rig.question<answered>(begin_request{});
-  auto second = rig.question<answered>(begin_request{});
+  auto beginning = rig.question<answered>(queue(1));
   auto disabling = rig.question<answered>(disable_backend{});
 
   rig.world.dispatch_messages();
 
   CHECK(beginning.outcome());
-  CHECK(second.outcome().error().code == errc::busy);
   CHECK(disabling.outcome().error().code == errc::busy);
+}
+
+TEST_CASE("a request waits for the one before it", "[actors][offloader]") {
+  offloader_rig rig;
+  REQUIRE(rig.enable());
+  auto first = rig.question<answered>(queue(1));
+  auto second = rig.question<answered>(queue(2));
+  rig.world.dispatch_messages();
+  CHECK(first.outcome());
+  CHECK_FALSE(second.answered());
+
+  REQUIRE(rig.world.ask<answered>(rig.subject, end_request{}));
+
+  CHECK(second.outcome());
+}
+
+TEST_CASE("a request whose patience ends is refused, and the next one has its turn",
+          "[actors][offloader]") {
+  offloader_rig rig;
+  REQUIRE(rig.enable());
+  REQUIRE(rig.world.ask<answered>(rig.subject, queue(1)));
+  auto second = rig.question<answered>(queue(2));
+  rig.world.dispatch_messages();
+
+  rig.world.advance_time(6s);
+  rig.world.dispatch_messages();
+  CHECK(second.outcome().error().code == errc::deadline_exceeded);
+
+  REQUIRE(rig.world.ask<answered>(rig.subject, end_request{}));
+  CHECK(rig.world.ask<answered>(rig.subject, queue(3)));
+}
+
+TEST_CASE("two requests with one id are not told apart, so the second is refused",
+          "[actors][offloader]") {
+  offloader_rig rig;
+  REQUIRE(rig.enable());
+  REQUIRE(rig.world.ask<answered>(rig.subject, queue(1)));
+  auto waiting = rig.question<answered>(queue(2));
+
+  CHECK(rig.refusal(queue(1)) == errc::invalid_argument);
+  CHECK(rig.refusal(queue(2)) == errc::invalid_argument);
+}
+
+TEST_CASE("a drained offloader refuses the requests that wait", "[actors][offloader]") {
+  offloader_rig rig;
+  REQUIRE(rig.enable());
+  REQUIRE(rig.world.ask<answered>(rig.subject, queue(1)));
+  auto waiting = rig.question<answered>(queue(2));
+  rig.world.dispatch_messages();
+
+  REQUIRE(rig.world.ask<void>(rig.subject, drain_child{{errc::device_failure, "first"}, true}));
+
+  CHECK(waiting.outcome().error().detail == "first");
 }
 
 TEST_CASE("without a backend there is nothing to disable, begin, end or announce",
@@ -111,7 +169,7 @@ TEST_CASE("without a backend there is nothing to disable, begin, end or announce
   offloader_rig rig;
 
   CHECK(rig.refusal(disable_backend{}) == errc::not_enabled);
-  CHECK(rig.refusal(begin_request{}) == errc::not_enabled);
+  CHECK(rig.refusal(queue(1)) == errc::not_enabled);
   CHECK(rig.refusal(end_request{}) == errc::not_enabled);
   CHECK(rig.refusal(announce_blocks{}) == errc::not_enabled);
 }
@@ -124,12 +182,12 @@ TEST_CASE("a drained offloader refuses with the first cause, and still disables"
   REQUIRE(rig.world.ask<void>(rig.subject, drain_child{{errc::device_failure, "first"}, true}));
   REQUIRE(rig.world.ask<void>(rig.subject, drain_child{{errc::internal, "second"}, true}));
 
-  CHECK(rig.refusal(begin_request{}) == errc::device_failure);
+  CHECK(rig.refusal(queue(1)) == errc::device_failure);
   CHECK_THROWS_WITH(answer->gate->acquire(block_id{0}), Catch::Contains("first"));
   CHECK(rig.world.ask<offload_state>(rig.subject, query_offload{})->first_failure->detail ==
         "first");
   CHECK(rig.world.ask<answered>(rig.subject, disable_backend{}));
-  CHECK(rig.refusal(begin_request{}) == errc::device_failure);
+  CHECK(rig.refusal(queue(1)) == errc::device_failure);
 }
 
 TEST_CASE("a release that comes while an enable is carried out takes effect behind it",

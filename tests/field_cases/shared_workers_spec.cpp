@@ -45,10 +45,14 @@ public:
           [this]() -> child_actor {
             return prefetcher_ = spawn_block_prefetcher(*system_, owner_, copies_, supervisor_);
           }},
+         {"stager",
+          [this]() -> child_actor {
+            return stager_ = spawn_component_stager(*system_, threading::pooled, owner_);
+          }},
          {"offloader",
           [this]() -> child_actor {
             return offloader_ = spawn_offloader(*system_, threading::pooled, owner_, {}, copies_,
-                                                prefetcher_, supervisor_);
+                                                prefetcher_, stager_, supervisor_);
           }}},
         5s);
     REQUIRE(ask<void>(system, supervisor_, 10s, start_children{}));
@@ -78,6 +82,7 @@ private:
   supervisor_actor supervisor_;
   copy_stream_actor copies_;
   block_prefetcher_actor prefetcher_;
+  component_stager_actor stager_;
   offloader_actor offloader_;
 };
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace ferry {
@@ -80,14 +81,27 @@ public:
   /// request; with `incomplete`, having kept what it could not restore, and may then be repeated.
   [[nodiscard]] result<void> disable();
 
-  /// Brings the first blocks of a request on their way. Blocks run outside a request as well.
-  [[nodiscard]] result<void> begin_request();
+  /// Waits for the requests before it to end, and brings its first blocks on their way. Blocks run
+  /// outside a request as well. Fails with `deadline_exceeded` if its turn does not come within the
+  /// request's deadline, or with `cancelled`.
+  [[nodiscard]] result<request_id> begin_request();
 
-  /// Ends the request: no copy is in flight and no block on the device afterwards.
+  /// Ends the wait of a request, or lets the model's next use of a block or component fail with
+  /// `cancelled`. Whoever began it still ends it. From any thread. Fails with `not_found`.
+  [[nodiscard]] result<void> cancel_request(request_id id);
+
+  /// Ends the request that runs, cancelled or not: no copy is in flight and no block on the device
+  /// afterwards.
   [[nodiscard]] result<void> end_request();
 
   /// Tells which blocks run next, in order. Without it the order that really ran is learned.
   [[nodiscard]] result<void> announce(std::vector<block_id> blocks);
+
+  /// Brings a component that comes and goes as a whole to the device ahead of its use, or makes it
+  /// leave. Fails with `not_found`, `unsupported` for a component that is streamed or stays, `busy`
+  /// or `slot_conflict` for one in use.
+  [[nodiscard]] result<void> stage_in(std::string path);
+  [[nodiscard]] result<void> stage_out(std::string path);
 
   /// Puts a point in time on the compute stream, for whoever observes the device: a step begins, a
   /// stage ends. `what` is a string literal. On the model's thread, between blocks; nothing happens

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/messages/block_prefetcher.hpp>
+#include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
@@ -61,6 +62,9 @@ struct start_step {
                                                          std::shared_ptr<device> owner,
                                                          const supervisor_actor& supervisor);
 
+[[nodiscard]] component_stager_actor
+spawn_component_stager(caf::actor_system& system, threading where, std::shared_ptr<device> owner);
+
 [[nodiscard]] block_prefetcher_actor spawn_block_prefetcher(caf::actor_system& system,
                                                             std::shared_ptr<device> owner,
                                                             const copy_stream_actor& copies,
@@ -69,6 +73,7 @@ struct start_step {
 [[nodiscard]] offloader_actor
 spawn_offloader(caf::actor_system& system, threading where, std::shared_ptr<device> owner,
                 const offloader_options& options, const copy_stream_actor& copies,
-                const block_prefetcher_actor& prefetcher, const supervisor_actor& supervisor);
+                const block_prefetcher_actor& prefetcher, const component_stager_actor& stager,
+                const supervisor_actor& supervisor);
 
 } // namespace ferry

@@ -7,13 +7,18 @@
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/values.hpp>
 #include <ferry/offload/config.hpp>
+#include <ferry/offload/ids.hpp>
 #include <ferry/offload/offload_state.hpp>
 
+#include <chrono>
+#include <map>
 #include <memory>
+#include <string>
 
 namespace ferry {
 
 class block_gate;
+class group_gate;
 class pipeline;
 struct bare_weights;
 
@@ -34,7 +39,32 @@ struct enable_weights {
 struct enabled {
   bool placed = false;              ///< False: there was nothing to do, and nothing was touched.
   std::shared_ptr<block_gate> gate; ///< Null if nothing was placed. For one model thread.
+  std::shared_ptr<group_gate> groups = nullptr;     ///< As `gate`.
+  std::map<std::string, group_id> group_paths = {}; ///< Of the components that come and go.
   causal_stamp stamp;
+};
+
+/// Brings a component to the device ahead of its use, or makes it leave: its group, the resident
+/// layers of a denoiser, or, for a component that stages itself, by its own methods.
+struct stage_component {
+  std::string path;
+  bool in = true;
+  causal_stamp stamp;
+};
+
+/// Asks for a request's turn. Requests run one at a time, in the order asked for.
+struct queue_request {
+  request_id id{};                      ///< None that waits or runs has it.
+  std::chrono::nanoseconds patience{0}; ///< Most time until its turn.
+  causal_stamp stamp;
+};
+
+/// What the offloader reminds itself of when the patience of a request may have ended.
+struct expire_requests {};
+
+/// Ends the wait of a request, or its run at the next block.
+struct cancel_request {
+  request_id id{};
 };
 
 struct disable_backend {
@@ -46,7 +76,7 @@ struct query_offload {};
 /// Offloads one pipeline at a time: what a scheduler talks to.
 ///
 /// A message that comes while an enable, a disable or a request transition is being carried out is
-/// refused with `busy`, except `query_offload`.
+/// refused with `busy`, except `queue_request`, `cancel_request` and `query_offload`.
 using offloader_actor = actor_interface<
     // Answers when the first forward may run. Whatever can be rejected is rejected before anything
     // is touched. Any failure leaves ordinary tensors with exact values and no hooks. Fails with
@@ -58,15 +88,28 @@ using offloader_actor = actor_interface<
     // `not_enabled`, or `busy` during a request. Fails with `incomplete` if a clean-up step failed:
     // then everything else is kept and the disable may be repeated.
     caf::result<answered>(disable_backend),
-    // Answers when the first blocks of the request are on their way. Fails with `not_enabled`, with
-    // `busy` during a request, or with the first cause after a failure of the runtime.
-    caf::result<answered>(begin_request),
+    // Answers when the requests before it are over and its first blocks are on their way. Fails
+    // with `not_enabled`, `invalid_argument` for an id that waits or runs, `deadline_exceeded`,
+    // `cancelled`, or the first cause after a failure of the runtime.
+    caf::result<answered>(queue_request),
+    // Never fails. Requests whose patience has ended fail with `deadline_exceeded`.
+    caf::result<void>(expire_requests),
+    // Answers at once. A request that waits fails with `cancelled`. One that runs gets `cancelled`
+    // from its next block or component, and is over when its owner ends it. Fails with `not_found`
+    // for an id that neither waits nor runs.
+    caf::result<void>(cancel_request),
     // Answers when every slot is free and every copy of the request is enqueued. Fails with
     // `not_enabled`, outside a request, or as above, also if the last copies failed; the request is
     // over in every case but a block in use (`busy`).
     caf::result<answered>(end_request),
-    // Answers when the prefetcher knows. Fails as `begin_request`, and with `not_found`.
+    // Answers when the prefetcher knows. Fails with `not_enabled`, `busy`, or as above, and with
+    // `not_found`.
     caf::result<answered>(announce_blocks),
+    // Answers when the copies are enqueued, or the memory is free for others. Staging what is there
+    // already, or gone, changes nothing. Fails with `not_found` for a path that is no component,
+    // `unsupported` for one that stays on the device or is streamed, `slot_conflict` or `busy`
+    // while a component that has to leave is in use; and as `announce_blocks` does.
+    caf::result<answered>(stage_component),
     // Never fails, and answers during transitions too.
     caf::result<offload_state>(query_offload),
     // As every child. `release_child` disables first, and waits for blocks in use.
@@ -78,6 +121,10 @@ using offloader_actor = actor_interface<
 FERRY_LOCAL_MESSAGE(ferry::enable_pipeline)
 FERRY_LOCAL_MESSAGE(ferry::enable_weights)
 FERRY_LOCAL_MESSAGE(ferry::enabled)
+FERRY_LOCAL_MESSAGE(ferry::stage_component)
+FERRY_LOCAL_MESSAGE(ferry::queue_request)
+FERRY_LOCAL_MESSAGE(ferry::expire_requests)
+FERRY_LOCAL_MESSAGE(ferry::cancel_request)
 FERRY_LOCAL_MESSAGE(ferry::disable_backend)
 FERRY_LOCAL_MESSAGE(ferry::query_offload)
 FERRY_LOCAL_MESSAGE(ferry::offload_state)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/messages/block_prefetcher.hpp>
+#include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
@@ -30,6 +31,12 @@ CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::discard_slot))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_copies))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_copies))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::open_groups))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_groups))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_groups))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::demand_group))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::stage_group_in))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::stage_group_out))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::open_ring))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_ring))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::demand_block))
@@ -39,6 +46,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::enable_pipeline))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::enable_weights))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::enabled))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::stage_component))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::queue_request))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::expire_requests))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::cancel_request))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::disable_backend))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::query_offload))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::offload_state))

@@ -16,6 +16,9 @@ enum class slot_id : std::uint32_t {};
 /// Numbers the groups of one enabled pipeline, from zero.
 enum class group_id : std::uint32_t {};
 
+/// Names a request among those of one runtime.
+enum class request_id : std::uint64_t {};
+
 /// Identity of a module object or tensor object or storage while it lives. Never dereferenced.
 enum class object_id : std::uintptr_t {};
 

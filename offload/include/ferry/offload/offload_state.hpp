@@ -23,6 +23,7 @@ struct component_state {
   std::size_t streamed_bytes = 0;      ///< What the ring moves for one pass over all its blocks.
   std::size_t largest_block_bytes = 0; ///< As it lies in a slot.
   std::size_t resident_blocks = 0;     ///< Blocks that are not streamed.
+  bool on_device = false; ///< Comes and goes as a whole, or has resident layers, which are there.
 };
 
 /// A moment in the life of a runtime, by value.
@@ -30,6 +31,7 @@ struct offload_state {
   offload_strategy strategy = offload_strategy::none;
   bool enabled = false;
   bool in_request = false;
+  std::size_t requests_waiting = 0;     ///< For their turn.
   std::optional<failure> first_failure; ///< Set once a transfer failed; only disable works then.
 
   std::map<std::string, component_state> components; ///< By path. Empty for bare weights.

@@ -30,6 +30,7 @@ enum class errc : std::uint8_t {
   slot_conflict,        ///< A slot is held by another use.
   not_resident,         ///< Weights were needed that are not on the device.
   transfer_aborted,     ///< The runtime is stopping or failed; nothing more is fetched.
+  cancelled,            ///< The request was cancelled by its owner.
   already_enabled,      ///< A second owner, or a second enable.
   not_enabled,          ///< The operation needs an enabled backend.
   busy,                 ///< Refused while a request or a transition is running.

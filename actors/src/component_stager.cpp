@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "component_stager.hpp"
+
+#include "guarded.hpp"
+
+#include <utility>
+
+namespace ferry {
+
+component_stager::component_stager(caf::actor_config& config, std::shared_ptr<device> owner)
+    : component_stager_actor::base(config), owner_(std::move(owner)) {}
+
+component_stager::behavior_type component_stager::make_behavior() {
+  return {
+      [this](const open_groups& m) { return guarded([&] { return open(m); }); },
+      [this](const drain_groups& m) { return guarded([&] { return drain(m); }); },
+      [this](const close_groups& m) { return guarded([&] { return close(m); }); },
+      [this](const demand_group& m) { return guarded([&] { demand(m); }); },
+      [this](const stage_group_in& m) { return guarded([&] { return stage_in(m); }); },
+      [this](const stage_group_out& m) { return guarded([&] { return stage_out(m); }); },
+      [this](const begin_request& m) { return guarded([&] { return begin(m); }); },
+      [this](const end_request& m) { return guarded([&] { return end(m); }); },
+      [this](const start_child&) { return guarded([&] { start(); }); },
+      [this](const drain_child& m) { return guarded([&] { drain(m); }); },
+      [this](const release_child&) { return guarded([&] { return release(); }); },
+  };
+}
+
+void component_stager::on_exit() {
+  through_ = nullptr;
+}
+
+void component_stager::start() {
+  lane_.emplace(*owner_);
+}
+
+void component_stager::drain(const drain_child& message) {
+  if (refusal_)
+    return;
+  refusal_ = message.cause;
+  if (through_ != nullptr)
+    through_->board().fail(message.cause);
+}
+
+answered component_stager::release() {
+  answered last;
+  if (lane_) {
+    const host_thread::scope scope{lane_->me};
+    through_ = nullptr;
+    last.stamp = owner_->stamp();
+  }
+  lane_.reset();
+  quit();
+  return last;
+}
+
+answered component_stager::open(const open_groups& message) {
+  if (refusal_)
+    throw ferry_error{*refusal_};
+  if (through_ != nullptr)
+    throw ferry_error{{errc::busy, "the component stager serves a backend already"}};
+  FERRY_ASSERT(lane_.has_value());
+  const host_thread::scope scope{lane_->me, message.stamp};
+  through_ = message.through;
+  comes_first_ = {};
+  first_is_known_ = false;
+  return {owner_->stamp()};
+}
+
+answered component_stager::drain(const drain_groups& message) {
+  if (through_ == nullptr)
+    throw ferry_error{{errc::not_enabled, "the component stager serves no backend"}};
+  const host_thread::scope scope{lane_->me, message.stamp};
+  lane_->copies.record(through_->drained());
+  return {owner_->stamp()};
+}
+
+answered component_stager::close(const close_groups& message) {
+  if (!lane_)
+    return {};
+  const host_thread::scope scope{lane_->me, message.stamp};
+  through_ = nullptr;
+  return {owner_->stamp()};
+}
+
+void component_stager::check_open() const {
+  if (refusal_)
+    throw ferry_error{*refusal_};
+  if (through_ == nullptr)
+    throw ferry_error{{errc::not_enabled, "no backend is enabled"}};
+}
+
+void component_stager::demand(const demand_group& message) {
+  if (through_ == nullptr)
+    return;
+  const auto brought = attempt([&] {
+    check_open();
+    const host_thread::scope scope{lane_->me, message.stamp};
+    if (!std::exchange(first_is_known_, true) && !through_->board().was_held(comes_first_))
+      comes_first_ = message.group;
+    bring_in(message.group);
+  });
+  if (!brought)
+    through_->board().refuse(message.group, brought.error());
+}
+
+answered component_stager::stage_in(const stage_group_in& message) {
+  check_open();
+  const host_thread::scope scope{lane_->me, message.stamp};
+  bring_in(message.group);
+  return {owner_->stamp()};
+}
+
+answered component_stager::stage_out(const stage_group_out& message) {
+  check_open();
+  const host_thread::scope scope{lane_->me, message.stamp};
+  send_away(message.group);
+  return {owner_->stamp()};
+}
+
+answered component_stager::begin(const begin_request& message) {
+  check_open();
+  const host_thread::scope scope{lane_->me, message.stamp};
+  first_is_known_ = false;
+  if (!through_->empty() && through_->board().at(comes_first_) != group_board::state::held)
+    bring_in(comes_first_);
+  return {owner_->stamp()};
+}
+
+answered component_stager::end(const end_request& message) {
+  check_open();
+  const host_thread::scope scope{lane_->me, message.stamp};
+  result<void> first_failure;
+  for (std::size_t i = 0; i != through_->groups().size(); ++i) {
+    auto gone = attempt([&] { send_away(group_id{static_cast<std::uint32_t>(i)}); });
+    if (!gone && first_failure)
+      first_failure = std::move(gone);
+  }
+  if (!first_failure)
+    throw ferry_error{first_failure.error()};
+  return {owner_->stamp()};
+}
+
+void component_stager::bring_in(group_id group) {
+  auto& board = through_->board();
+  auto& entry = through_->at(group);
+  for (const auto other : entry.excludes)
+    send_away(other);
+  const auto known = board.claim(group);
+  if (!known)
+    return; // Held: it is there.
+  const auto loaded = attempt([&] {
+    owner_->observe(*known);
+    if (entry.stager)
+      entry.stager->load(lane_->copies);
+  });
+  if (!loaded) {
+    board.left(group);
+    throw ferry_error{loaded.error()};
+  }
+  board.arrived(group, owner_->stamp());
+}
+
+void component_stager::send_away(group_id group) {
+  auto& board = through_->board();
+  if (board.at(group) == group_board::state::away)
+    return;
+  auto& entry = through_->at(group);
+  const auto known = board.claim(group);
+  if (!known)
+    throw ferry_error{{errc::busy, "'" + entry.path + "' is in use; it cannot leave the device"}};
+  const auto offloaded = attempt([&] {
+    owner_->observe(*known);
+    if (entry.stager)
+      entry.stager->offload(lane_->copies);
+  });
+  if (!offloaded) {
+    board.arrived(group, owner_->stamp());
+    throw ferry_error{offloaded.error()};
+  }
+  board.left(group);
+}
+
+} // namespace ferry

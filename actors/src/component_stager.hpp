@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/messages/component_stager.hpp>
+#include <ferry/messages/supervisor.hpp>
+#include <ferry/platform/host_thread.hpp>
+#include <ferry/platform/stream.hpp>
+
+#include "staging.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace ferry {
+
+/// See `component_stager_actor`.
+class component_stager final : public component_stager_actor::base {
+public:
+  component_stager(caf::actor_config& config, std::shared_ptr<device> owner);
+
+  behavior_type make_behavior() override;
+  const char* name() const override { return "component_stager"; }
+  void on_exit() override;
+
+private:
+  struct lane {
+    explicit lane(device& owner) : me(owner, "component_stager"), copies(owner, "stage") {}
+
+    host_thread me;
+    stream copies;
+  };
+
+  void start();
+  void drain(const drain_child& message);
+  answered release();
+
+  answered open(const open_groups& message);
+  answered drain(const drain_groups& message);
+  answered close(const close_groups& message);
+  void demand(const demand_group& message);
+  answered stage_in(const stage_group_in& message);
+  answered stage_out(const stage_group_out& message);
+  answered begin(const begin_request& message);
+  answered end(const end_request& message);
+
+  void check_open() const;
+  void bring_in(group_id group);
+  void send_away(group_id group);
+
+  std::shared_ptr<device> owner_;
+  std::optional<lane> lane_;
+  std::optional<failure> refusal_; ///< Set once drained.
+  std::shared_ptr<staging> through_;
+  group_id comes_first_{};      ///< In a request, as far as is known.
+  bool first_is_known_ = false; ///< Of the present request.
+};
+
+} // namespace ferry

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "guarded.hpp"
+#include "offloader.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ferry {
+
+caf::result<answered> offloader::queue(const queue_request& message) {
+  if (!can_queue())
+    check_enabled();
+  const auto has_id = [&](const waiting_request& each) { return each.id == message.id; };
+  if ((in_request_ && running_ == message.id) || std::ranges::any_of(waiting_, has_id))
+    throw ferry_error{{errc::invalid_argument,
+                       "request " + std::to_string(static_cast<std::uint64_t>(message.id)) +
+                           " waits or runs already"}};
+  auto promise = make_response_promise<answered>();
+  waiting_.push_back({message.id, clock().now() + message.patience, message.stamp, promise});
+  begin_next();
+  if (!waiting_.empty() && waiting_.back().id == message.id)
+    remind<offloader_actor>(this, message.patience, expire_requests{});
+  return promise;
+}
+
+void offloader::expire() {
+  const auto now = clock().now();
+  std::erase_if(waiting_, [&](waiting_request& each) {
+    if (each.until > now)
+      return false;
+    deliver(each.promise, tl::unexpected(failure{errc::deadline_exceeded,
+                                                 "the requests before it took too long"}));
+    return true;
+  });
+}
+
+bool offloader::can_queue() const noexcept {
+  return !refusal_ && (phase_ == phase::enabled || phase_ == phase::changing);
+}
+
+void offloader::begin_next() {
+  if (!can_queue() || phase_ == phase::changing || in_request_)
+    return;
+  expire();
+  if (waiting_.empty())
+    return;
+  auto next = std::move(waiting_.front());
+  waiting_.pop_front();
+  begin(std::move(next));
+}
+
+void offloader::begin(waiting_request next) {
+  phase_ = phase::changing;
+  running_ = next.id;
+  auto finished = [this, promise = next.promise](result<answered> outcome) {
+    const auto begun = outcome.has_value();
+    finish_change(promise, std::move(outcome), begun);
+  };
+  ask_groups(begin_request{observed(next.stamp)}, [this, finished](result<answered> primed) {
+    if (primed)
+      ask_ring(begin_request{std::move(primed->stamp)}, finished);
+    else
+      finished(std::move(primed));
+  });
+}
+
+void offloader::cancel(const cancel_request& message) {
+  const auto found = std::ranges::find(waiting_, message.id, &waiting_request::id);
+  if (found != waiting_.end()) {
+    deliver(found->promise, tl::unexpected(failure{errc::cancelled, "it was cancelled"}));
+    waiting_.erase(found);
+    return;
+  }
+  const auto runs = phase_ == phase::changing || in_request_;
+  if (!runs || running_ != message.id)
+    throw ferry_error{{errc::not_found, "request " +
+                                            std::to_string(static_cast<std::uint64_t>(message.id)) +
+                                            " neither waits nor runs"}};
+  if (placement_ != nullptr)
+    placement_->through()->board().cancel(true);
+}
+
+void offloader::refuse_waiting(const failure& cause) {
+  for (auto& each : std::exchange(waiting_, {}))
+    deliver(each.promise, tl::unexpected(cause));
+}
+
+caf::result<answered> offloader::end(const end_request& message) {
+  if (placement_ != nullptr && refusal_)
+    in_request_ = false;
+  check_enabled();
+  if (!in_request_)
+    throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
+  phase_ = phase::changing;
+  auto promise = make_response_promise<answered>();
+  // The copy worker answers behind the fetches of the request: a failed one shows here at the
+  // latest.
+  ask_ring(end_request{observed(message.stamp)}, [this, promise](result<answered> ended) {
+    if (!ended) {
+      const auto goes_on = ended.error().code == errc::busy;
+      finish_change(promise, std::move(ended), goes_on);
+      return;
+    }
+    ask_groups(end_request{std::move(ended->stamp)}, [this, promise](result<answered> left) {
+      if (!left) {
+        finish_change(promise, std::move(left), false);
+        return;
+      }
+      if (placement_ == nullptr) {
+        finish_change(promise, std::move(left), false);
+        return;
+      }
+      ask(copies_, drain_copies{std::move(left->stamp)}, [this, promise](result<answered> outcome) {
+        finish_change(promise, std::move(outcome), false);
+      });
+    });
+  });
+  return promise;
+}
+
+caf::result<answered> offloader::announce(const announce_blocks& message) {
+  check_enabled();
+  phase_ = phase::changing;
+  auto promise = make_response_promise<answered>();
+  ask_ring(announce_blocks{message.blocks, observed(message.stamp)},
+           [this, promise](result<answered> outcome) {
+             finish_change(promise, std::move(outcome), in_request_);
+           });
+  return promise;
+}
+
+caf::result<answered> offloader::stage(const stage_component& message) {
+  check_enabled();
+  phase_ = phase::changing;
+  auto promise = make_response_promise<answered>();
+  auto finished = [this, promise](result<answered> outcome) {
+    finish_change(promise, std::move(outcome), in_request_);
+  };
+  if (placement_ == nullptr) {
+    finished(
+        tl::unexpected(failure{errc::unsupported, "the pipeline stages its components itself"}));
+    return promise;
+  }
+  const auto group = placement_->groups()->find(message.path);
+  if (group && message.in)
+    ask(stager_, stage_group_in{*group, observed(message.stamp)}, finished);
+  else if (group)
+    ask(stager_, stage_group_out{*group, observed(message.stamp)}, finished);
+  else
+    finished(attempt([&] {
+      const host_thread::scope scope{*me_, message.stamp};
+      placement_->stage_on_demand(message.path, message.in);
+      return answered{owner_->stamp()};
+    }));
+  return promise;
+}
+
+void offloader::fail_boards(const failure& cause) {
+  placement_->through()->board().fail(cause);
+  placement_->groups()->board().fail(cause);
+}
+
+void offloader::finish_change(const caf::typed_response_promise<answered>& promise,
+                              result<answered> outcome, bool in_request) {
+  phase_ = phase::enabled;
+  in_request_ = in_request;
+  if (!in_request_ && placement_ != nullptr)
+    placement_->through()->board().cancel(false);
+  if (placement_ != nullptr && outcome && placement_->through()->board().failed())
+    outcome = tl::unexpected(placement_->through()->board().first_failure());
+  deliver(promise, std::move(outcome));
+  continue_release();
+  begin_next();
+}
+
+} // namespace ferry

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/ids.hpp>
+#include <ferry/offload/module_stager.hpp>
+#include <ferry/offload/transfer_plan.hpp>
+#include <ferry/platform/event.hpp>
+
+#include "group_board.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+/// What the actors and the model thread of one enabled backend share about its groups. Made by the
+/// offloader, then constant except for the board, and for the stagers, which belong to the
+/// component stager while it is open, and to the offloader otherwise.
+class staging {
+public:
+  struct group {
+    std::string path;
+    std::vector<group_id> excludes;
+    std::unique_ptr<module_stager> stager; ///< Null for a group that only makes others leave.
+  };
+
+  staging(device& owner, const transfer_plan& plan);
+
+  [[nodiscard]] device& owner() const noexcept { return *owner_; }
+  [[nodiscard]] bool empty() const noexcept { return groups_.empty(); }
+  [[nodiscard]] std::span<group> groups() noexcept { return groups_; }
+  [[nodiscard]] group& at(group_id id) noexcept;
+  [[nodiscard]] group_board& board() noexcept { return board_; }
+
+  /// Returns the group that is the component at `path` or its resident layers.
+  [[nodiscard]] std::optional<group_id> find(std::string_view path) const noexcept;
+
+  /// After everything on the staging stream when it was drained. @pre open
+  [[nodiscard]] event& drained() noexcept { return *drained_; }
+
+  void open() { drained_.emplace(*owner_); }
+  void close() noexcept { drained_.reset(); }
+
+private:
+  device* owner_;
+  std::vector<group> groups_;
+  group_board board_;
+  std::optional<event> drained_;
+};
+
+} // namespace ferry

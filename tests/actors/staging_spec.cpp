@@ -1,0 +1,485 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/actors/runtime.hpp>
+#include <ferry/offload/wait_edges.hpp>
+#include <ferry/platform/sim_device.hpp>
+
+#include "support/catch.hpp"
+#include "support/edges.hpp"
+#include "support/fake_pipeline.hpp"
+#include "support/faults.hpp"
+#include "support/resolution.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+using namespace std::chrono_literals;
+using test::fake_module;
+using test::fake_pipeline;
+using contents = std::vector<std::byte>;
+
+constexpr auto whole = R"({"mode":"module","components":["dit","text_encoder"]})";
+constexpr auto whole_dit = R"({"mode":"module","components":["dit"]})";
+constexpr auto two_resident =
+    R"({"mode":"layer","components":["dit"],"layer_options":{"dit":{"resident_layers":2}}})";
+
+/// Returns the bytes of every tensor at and under `from`, as each is seen now. Throws if one is
+/// parked.
+contents everything(const fake_module& from) {
+  contents all;
+  for (const auto& [name, tensor] : from.own_tensors()) {
+    const auto seen = tensor->bytes();
+    all.insert(all.end(), seen.begin(), seen.end());
+  }
+  for (const auto& [name, below] : from.own_children()) {
+    const auto more = everything(*below);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+/// Two denoisers, two encoders and a decoder, each with bytes of its own.
+test::fake_node tree() {
+  return test::node("test.root")
+      ->child("transformer", test::node("test.dit")->child("blocks", test::blocks(4, 32, 10)))
+      ->child("transformer_2", test::node("test.dit")->child("blocks", test::blocks(4, 32, 20)))
+      ->child("text_encoder", test::node("test.encoder")->child("block", test::blocks(3, 16, 30)))
+      ->child("text_encoder_2", test::node("test.encoder")->child("block", test::blocks(2, 16, 40)))
+      ->child("vae",
+              test::node("test.vae")->parameter("weight", test::tensor({8}, dtype::f32, 50)));
+}
+
+std::shared_ptr<fake_pipeline> model() {
+  auto made = std::make_shared<fake_pipeline>(tree());
+  made->declare({.dits = {"transformer", "transformer_2"},
+                 .encoders = {"text_encoder", "text_encoder_2"},
+                 .vaes = {"vae"}})
+      .plan({.block_attrs = {{"transformer", {"blocks"}}, {"transformer_2", {"blocks"}}},
+             .encoder_block_attrs = {{"text_encoder", {"block"}}, {"text_encoder_2", {"block"}}},
+             .resident_dit_paths = {"transformer", "transformer_2"}});
+  return made;
+}
+
+/// A model under a runtime over a simulated device.
+struct staged {
+  explicit staged(std::string_view config = whole, sim_options options = {})
+      : gpu(std::make_shared<sim_device>(options)), subject(gpu, {.acquire_deadline = 5s}) {
+    for (const auto& [path, node] : pipeline->tree()->own_children())
+      original.emplace(path, everything(*node));
+    REQUIRE(subject.start());
+    REQUIRE(subject.enable(pipeline, test::compact(config)));
+  }
+
+  /// Calls a component. Returns whether it saw its bytes.
+  [[nodiscard]] bool call(const std::string& path) {
+    auto right = false;
+    pipeline->call(path,
+                   [&](fake_module& module) { right = everything(module) == original.at(path); });
+    return right;
+  }
+
+  /// Runs what a request of two steps would.
+  [[nodiscard]] bool request() {
+    auto right = subject.begin_request().has_value();
+    for (const auto* path :
+         {"text_encoder", "text_encoder_2", "transformer", "transformer", "transformer_2", "vae"})
+      right = call(path) && right;
+    return subject.end_request() && right;
+  }
+
+  [[nodiscard]] bool on_device(const std::string& path) {
+    return subject.state().value().components.at(path).on_device;
+  }
+
+  [[nodiscard]] bool ordinary() const {
+    return pipeline->hook_count() == 0 &&
+           std::ranges::all_of(pipeline->tree()->own_children(), [&](const auto& child) {
+             return everything(*child.second) == original.at(child.first);
+           });
+  }
+
+  std::shared_ptr<sim_device> gpu;
+  std::shared_ptr<fake_pipeline> pipeline = model();
+  std::map<std::string, contents> original;
+  runtime subject;
+};
+
+TEST_CASE("components come when they are called, and compute with their bytes",
+          "[actors][staging]") {
+  staged run;
+
+  CHECK(run.request());
+  CHECK(run.request());
+  REQUIRE(run.subject.disable());
+
+  CHECK(run.ordinary());
+  CHECK(run.gpu->race_count() == 0);
+  CHECK(run.gpu->counters().d2h_bytes == 0);
+  CHECK(run.gpu->counters().device_bytes == 0);
+  CHECK(run.gpu->counters().pinned_bytes == 0);
+}
+
+TEST_CASE("denoisers and encoders make each other leave, and encoders share the device",
+          "[actors][staging]") {
+  staged run;
+  REQUIRE(run.subject.begin_request());
+
+  REQUIRE(run.call("text_encoder"));
+  REQUIRE(run.call("text_encoder_2"));
+  CHECK(run.on_device("text_encoder"));
+  CHECK(run.on_device("text_encoder_2"));
+
+  REQUIRE(run.call("transformer"));
+  CHECK(run.on_device("transformer"));
+  CHECK_FALSE(run.on_device("text_encoder"));
+  CHECK_FALSE(run.on_device("text_encoder_2"));
+
+  REQUIRE(run.call("transformer_2"));
+  CHECK_FALSE(run.on_device("transformer"));
+}
+
+TEST_CASE("a component that is called again is not loaded again", "[actors][staging]") {
+  staged run;
+  REQUIRE(run.call("transformer"));
+  const auto copied = run.gpu->counters().h2d_bytes;
+
+  for (int step = 0; step != 8; ++step)
+    REQUIRE(run.call("transformer"));
+
+  CHECK(run.gpu->counters().h2d_bytes == copied);
+}
+
+TEST_CASE("no request leaves a component on the device, and none allocates", "[actors][staging]") {
+  staged run;
+  REQUIRE(run.request());
+  const auto allocations = run.gpu->counters().allocations;
+  const auto peak = run.gpu->counters().peak_device_bytes;
+
+  for (int i = 0; i != 5; ++i)
+    REQUIRE(run.request());
+
+  for (const auto* path : {"transformer", "transformer_2", "text_encoder", "text_encoder_2"})
+    CHECK_FALSE(run.on_device(path));
+  CHECK(run.gpu->counters().allocations == allocations);
+  CHECK(run.gpu->counters().peak_device_bytes == peak);
+}
+
+TEST_CASE("device memory holds the larger side and the decoder, not everything",
+          "[actors][staging]") {
+  staged run;
+
+  const auto state = run.subject.state().value();
+
+  CHECK(state.peak_device_weight_bytes ==
+        std::max<std::size_t>(4 * 256, (3 + 2) * 256) + state.resident_bytes);
+  CHECK(state.resident_bytes == 256);
+}
+
+TEST_CASE("what comes first in a request is on its way when the request has begun",
+          "[actors][staging]") {
+  staged run;
+  REQUIRE(run.subject.begin_request());
+  CHECK(run.on_device("text_encoder"));
+  REQUIRE(run.call("transformer"));
+  REQUIRE(run.subject.end_request());
+
+  REQUIRE(run.subject.begin_request());
+
+  CHECK(run.on_device("transformer"));
+}
+
+TEST_CASE("an unselected component stays, and still makes the others leave", "[actors][staging]") {
+  staged run{whole_dit};
+  REQUIRE(run.call("transformer"));
+  CHECK(run.on_device("transformer"));
+
+  CHECK(run.call("text_encoder"));
+  CHECK_FALSE(run.on_device("transformer"));
+
+  CHECK(run.call("transformer"));
+  CHECK(run.call("text_encoder"));
+  CHECK_FALSE(run.on_device("transformer"));
+}
+
+TEST_CASE("components that exclude each other cannot run inside one another", "[actors][staging]") {
+  staged run;
+
+  run.pipeline->call("transformer", [&](fake_module&) {
+    CHECK_THROWS_WITH(run.call("text_encoder"), Catch::Contains("slot_conflict") &&
+                                                    Catch::Contains("'transformer'") &&
+                                                    Catch::Contains("text_encoder"));
+  });
+
+  CHECK(run.call("text_encoder"));
+}
+
+TEST_CASE("a component that throws is left as one that returned", "[actors][staging]") {
+  staged run;
+
+  CHECK_THROWS_AS(
+      run.pipeline->call("transformer", [](fake_module&) { throw std::runtime_error("no"); }),
+      std::runtime_error);
+
+  CHECK(run.request());
+}
+
+TEST_CASE("a component whose last use could not be recorded does not leave", "[actors][staging]") {
+  staged run;
+
+  run.pipeline->call("transformer", [&](fake_module&) { run.gpu->fail_after(0); });
+  CHECK_FALSE(run.subject.stage_out("transformer"));
+
+  CHECK(run.gpu->race_count() == 0);
+  CHECK(run.subject.disable());
+  CHECK(run.ordinary());
+}
+
+TEST_CASE("a scheduler brings components in ahead and makes them leave", "[actors][staging]") {
+  staged run;
+  REQUIRE(run.subject.stage_in("transformer"));
+  CHECK(run.on_device("transformer"));
+  const auto copied = run.gpu->counters().h2d_bytes;
+  REQUIRE(run.subject.stage_in("transformer"));
+  CHECK(run.call("transformer"));
+  CHECK(run.gpu->counters().h2d_bytes == copied);
+
+  REQUIRE(run.subject.stage_out("transformer"));
+  CHECK_FALSE(run.on_device("transformer"));
+  CHECK(run.subject.stage_out("transformer"));
+}
+
+TEST_CASE("staging names what it cannot do, and changes nothing", "[actors][staging]") {
+  staged run;
+
+  CHECK(run.subject.stage_in("nothing").error().code == errc::not_found);
+  CHECK(run.subject.stage_in("vae").error().code == errc::unsupported);
+  run.pipeline->call("transformer", [&](fake_module&) {
+    CHECK(run.subject.stage_out("transformer").error().code == errc::busy);
+    CHECK(run.subject.stage_in("text_encoder").error().code == errc::busy);
+  });
+  CHECK(run.request());
+}
+
+TEST_CASE("the resident layers of a denoiser come before it runs and leave with the request",
+          "[actors][staging]") {
+  staged run{two_resident};
+  const auto state = run.subject.state().value();
+  CHECK(state.components.at("transformer").resident_blocks == 2);
+
+  REQUIRE(run.subject.begin_request());
+  CHECK(run.on_device("transformer"));
+  auto right = true;
+  for (int step = 0; step != 3; ++step)
+    for (int i = 0; i != 4; ++i)
+      run.pipeline->call("transformer.blocks." + std::to_string(i), [&](fake_module& block) {
+        const auto bytes = everything(block);
+        right = right && std::ranges::all_of(bytes, [i](std::byte b) {
+                  return b == static_cast<std::byte>(10 + i);
+                });
+      });
+  CHECK(right);
+  const auto copied = run.gpu->counters().h2d_bytes;
+  run.pipeline->call("transformer.blocks.0", [](fake_module&) {});
+  CHECK(run.gpu->counters().h2d_bytes == copied);
+  REQUIRE(run.subject.end_request());
+
+  CHECK_FALSE(run.on_device("transformer"));
+  CHECK(run.gpu->race_count() == 0);
+  REQUIRE(run.subject.disable());
+  CHECK(run.ordinary());
+}
+
+TEST_CASE("a pipeline with an offload of its own is left to it", "[actors][staging]") {
+  test::fake_model_offload own;
+  const auto pipeline = model();
+  pipeline->offloads_itself(own);
+  runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
+  REQUIRE(subject.start());
+  auto config = test::compact(whole);
+  config.pin_memory = false;
+
+  REQUIRE(subject.enable(pipeline, config));
+  CHECK(own.request->components == config.components);
+  CHECK_FALSE(own.request->pin_memory);
+  CHECK(subject.state()->enabled);
+  CHECK(pipeline->mutations().empty());
+  CHECK(subject.begin_request());
+  CHECK(subject.end_request());
+  REQUIRE(subject.disable());
+
+  CHECK(own.calls == std::vector<std::string>{"enable", "disable"});
+  REQUIRE(subject.enable(pipeline, test::legacy(test::model_level)));
+  CHECK_FALSE(own.request->components.has_value());
+}
+
+TEST_CASE("a pipeline's own offload that fails is taken back, with the first failure",
+          "[actors][staging]") {
+  test::fake_model_offload own;
+  own.fail_enable = own.fail_disable = true;
+  const auto pipeline = model();
+  pipeline->offloads_itself(own);
+  runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
+  REQUIRE(subject.start());
+
+  const auto enabled = subject.enable(pipeline, test::compact(whole));
+
+  REQUIRE_FALSE(enabled);
+  CHECK_THAT(enabled.error().detail, Catch::Contains("enable was told to fail"));
+  CHECK(own.calls == std::vector<std::string>{"enable", "disable"});
+  CHECK_FALSE(subject.state()->enabled);
+}
+
+TEST_CASE("a pipeline's own offload that cannot be undone stays and is tried again",
+          "[actors][staging]") {
+  test::fake_model_offload own;
+  own.fail_disable = true;
+  const auto pipeline = model();
+  pipeline->offloads_itself(own);
+  runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
+  REQUIRE(subject.start());
+  REQUIRE(subject.enable(pipeline, test::compact(whole)));
+
+  CHECK(subject.disable().error().code == errc::incomplete);
+  own.fail_disable = false;
+  CHECK(subject.disable());
+}
+
+TEST_CASE("requests run one after another, in the order they were asked for", "[actors][staging]") {
+  staged run;
+  const auto first = run.subject.begin_request();
+  REQUIRE(first);
+  std::vector<int> order;
+  std::thread other([&] {
+    if (run.subject.begin_request()) {
+      order.push_back(2);
+      if (!run.subject.end_request())
+        order.push_back(-1);
+    }
+  });
+  while (run.subject.state().value().requests_waiting == 0)
+    std::this_thread::yield();
+  order.push_back(1);
+
+  REQUIRE(run.subject.end_request());
+
+  other.join();
+  CHECK(order == std::vector<int>{1, 2});
+}
+
+TEST_CASE("a cancelled request fails at its next component and leaves nothing behind",
+          "[actors][staging]") {
+  staged run;
+  const auto running = run.subject.begin_request();
+  REQUIRE(running);
+  REQUIRE(run.call("text_encoder"));
+
+  REQUIRE(run.subject.cancel_request(*running));
+  CHECK_THROWS_WITH(run.call("transformer"), Catch::Contains("cancelled"));
+  REQUIRE(run.subject.end_request());
+
+  CHECK_FALSE(run.on_device("text_encoder"));
+  CHECK(run.request());
+  CHECK(run.subject.cancel_request(*running).error().code == errc::not_found);
+}
+
+TEST_CASE("a request that waits can be cancelled", "[actors][staging]") {
+  staged run;
+  const auto running = run.subject.begin_request();
+  REQUIRE(running);
+  result<request_id> second = request_id{};
+  std::thread other([&] { second = run.subject.begin_request(); });
+  while (run.subject.state().value().requests_waiting == 0)
+    std::this_thread::yield();
+
+  REQUIRE(run.subject.cancel_request(request_id{static_cast<std::uint64_t>(*running) + 1}));
+
+  other.join();
+  REQUIRE_FALSE(second);
+  CHECK(second.error().code == errc::cancelled);
+  CHECK(run.subject.end_request());
+}
+
+bool staged_life(sim_device& gpu) {
+  const std::shared_ptr<sim_device> shared{&gpu, [](sim_device*) {}};
+  const auto pipeline = model();
+  std::map<std::string, contents> original;
+  for (const auto& [path, node] : pipeline->tree()->own_children())
+    original.emplace(path, everything(*node));
+  runtime subject{shared, {.acquire_deadline = 5s}};
+  auto right = subject.start() && subject.enable(pipeline, test::compact(whole));
+  for (int i = 0; i != 2 && right; ++i) {
+    right = subject.begin_request().has_value();
+    for (const auto* path : {"text_encoder", "transformer", "transformer_2", "transformer", "vae"})
+      pipeline->call(path, [&](fake_module& module) {
+        right = everything(module) == original.at(path) && right;
+      });
+    right = subject.end_request() && right;
+  }
+  // One that was used and one that is on its way when the backend is disabled.
+  pipeline->call("text_encoder", [](fake_module&) {});
+  right = subject.stage_in("text_encoder_2") && right;
+  return subject.disable() && right;
+}
+
+TEST_CASE("without any one of its wait edges staging races or computes on wrong bytes",
+          "[actors][edges]") {
+  CHECK(test::with_each_edge_removed(sim_options{}, staged_life) >= 4);
+}
+
+TEST_CASE("staging uses the wait edges that are its own", "[actors][edges]") {
+  const auto run = test::run_without_edge(sim_options{}, "", staged_life);
+
+  const std::set<std::string> seen(run.edges.begin(), run.edges.end());
+  CHECK(seen.contains(stage_waits_last_use.name));
+  CHECK(seen.contains(compute_waits_stage.name));
+}
+
+TEST_CASE("whatever device call fails while components are staged, nothing is left behind",
+          "[actors][staging][faults]") {
+  const auto gpu = std::make_shared<sim_device>(sim_options{});
+  const auto pipeline = model();
+  std::map<std::string, contents> original;
+  for (const auto& [path, node] : pipeline->tree()->own_children())
+    original.emplace(path, everything(*node));
+
+  const auto tried = test::at_every_fault_point(
+      *gpu,
+      [&] {
+        runtime subject{gpu, {.acquire_deadline = 5s}};
+        auto ok = subject.start() && subject.enable(pipeline, test::compact(whole)) &&
+                  subject.begin_request();
+        if (ok) {
+          for (const auto* path : {"text_encoder", "transformer", "transformer_2", "vae"})
+            pipeline->call(path, [](fake_module&) {});
+          ok = subject.end_request().has_value();
+        }
+        return subject.disable() && ok;
+      },
+      [&] {
+        for (const auto& [path, node] : pipeline->tree()->own_children())
+          CHECK(everything(*node) == original.at(path));
+        CHECK(pipeline->hook_count() == 0);
+        const auto left = gpu->counters();
+        CHECK(left.device_bytes == 0);
+        CHECK(left.pinned_bytes == 0);
+        CHECK(left.streams == 0);
+        CHECK(left.events == 0);
+        for (const auto& found : gpu->races())
+          UNSCOPED_INFO(describe(found));
+        CHECK(gpu->race_count() == 0);
+      });
+
+  CHECK(tried > 40);
+}
+
+} // namespace
+} // namespace ferry
