@@ -54,20 +54,12 @@ std::size_t end_of(const planned_group& group) noexcept {
   return group.offset + align_up(group.layout.bytes);
 }
 
-/// Finds the first gap between those that are placed and may be there together with `group`.
+/// Returns where those end that are placed and may be there together with `group`.
 std::size_t first_place(const planned_group& group, std::span<const planned_group> placed) {
-  std::vector<const planned_group*> beside;
-  for (const auto& each : placed)
-    if (each.layout.bytes != 0 && !exclude_each_other(each, group))
-      beside.push_back(&each);
-  std::ranges::sort(beside, {}, [](const planned_group* each) { return each->offset; });
-
   std::size_t offset = 0;
-  for (const auto* each : beside) {
-    if (offset + group.layout.bytes <= each->offset)
-      break;
-    offset = std::max(offset, end_of(*each));
-  }
+  for (const auto& each : placed)
+    if (!exclude_each_other(each, group))
+      offset = std::max(offset, end_of(each));
   return offset;
 }
 

@@ -155,6 +155,7 @@ TEST_CASE("the first cycle of a group primes the budget and the next ones keep i
   small->load(w.streams.copies);
   small->offload(w.streams.copies);
   CHECK(w.gpu.counters().device_bytes == 4 << 10);
+  CHECK(learned->budget(1 << 20) == 5 << 10);
 
   w.streams.drain();
   small->restore();

@@ -11,6 +11,7 @@
 #include "support/faults.hpp"
 #include "support/staging.hpp"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <optional>
@@ -278,6 +279,55 @@ TEST_CASE("a group that cannot be sent off stays, and can be sent off later",
   streams.drain();
 }
 
+/// A unit that cannot be parked when it is told so.
+class stuck_unit final : public weight_unit {
+public:
+  explicit stuck_unit(std::unique_ptr<weight_unit> whole) : whole_(std::move(whole)) {}
+
+  const packed_layout& layout() const override { return whole_->layout(); }
+  std::vector<const_bytes> originals() const override { return whole_->originals(); }
+  memory_kind originals_kind(std::size_t i) const override { return whole_->originals_kind(i); }
+  void park() override {
+    whole_->park();
+    if (stuck)
+      throw ferry_error{{errc::out_of_host_memory, "park was told to fail"}};
+  }
+  void bind(std::byte* base) noexcept override { whole_->bind(base); }
+  void drop_originals() noexcept override { whole_->drop_originals(); }
+  void restore(const_bytes master) override { whole_->restore(master); }
+
+  bool stuck = false;
+
+private:
+  std::unique_ptr<weight_unit> whole_;
+};
+
+TEST_CASE("a group whose tensors could not be parked is still usable", "[offload][module_stager]") {
+  world w;
+  auto unit = std::make_unique<stuck_unit>(unit_of(w.model, all));
+  auto& stuck = unit->stuck;
+  module_stager group{*w.gpu, std::move(unit), {"all", true}, w.memory};
+  group.load(w.streams.copies);
+  stuck = true;
+
+  CHECK_THROWS_AS(group.offload(w.streams.copies), ferry_error);
+
+  CHECK(group.loaded());
+  CHECK(w.right_with(group));
+}
+
+TEST_CASE("what a group leaves behind on the device is worthless", "[offload][module_stager]") {
+  world w;
+  const auto group = w.stager(all);
+  group->load(w.streams.copies);
+  const auto left = group->region();
+
+  group->offload(w.streams.copies);
+  w.streams.drain();
+
+  CHECK(std::ranges::count(left, std::byte{0xff}) == std::ssize(left));
+}
+
 TEST_CASE("restored tensors are ordinary, from away and from the device",
           "[offload][module_stager]") {
   world w;
@@ -291,6 +341,10 @@ TEST_CASE("restored tensors are ordinary, from away and from the device",
   CHECK(w.ordinary());
   CHECK_FALSE(group->loaded());
   CHECK(group->pinned_bytes() == 0);
+
+  group->restore();
+  const auto changes = w.model.mutations();
+  CHECK(std::ranges::count(changes, "restore encoder") == 1);
 }
 
 TEST_CASE("a restore that fails keeps the weights and may be repeated",
