@@ -62,9 +62,11 @@ public:
     if (!ours_)
       return {};
     auto disabled = through_->disable();
-    if (!disabled && disabled.error().code == errc::not_enabled)
-      return {};
-    return disabled;
+    if (!disabled && disabled.error().code != errc::not_enabled)
+      return disabled;
+    ours_ = false;
+    plan_.reset(); // It served this enable.
+    return {};
   }
 
 private:

@@ -107,6 +107,18 @@ TEST_CASE("a lease is held as long as the pipeline is offloaded", "[actors][runt
   CHECK(leased.closed() == 1);
 }
 
+TEST_CASE("a plan serves one enable, and the next one needs none", "[actors][runtime_backend]") {
+  served on;
+  leased_plan leased;
+  auto started = on.start(leased.plan());
+  REQUIRE(started);
+  REQUIRE(started->backend->disable());
+
+  CHECK(started->backend->enable(started->model));
+
+  CHECK(on.enabled());
+}
+
 TEST_CASE("a lease goes when the enable fails", "[actors][runtime_backend]") {
   served on;
   leased_plan leased;
