@@ -94,6 +94,7 @@ std::string to_json(const run_report& r) {
       {"peak_device_weight_bytes", r.peak_device_weight_bytes},
       {"slot_bytes", r.slot_bytes},
       {"pinned_bytes", r.pinned_bytes},
+      {"pageable_stores", r.pageable_stores},
       {"peak_host_bytes", r.peak_host_bytes},
       {"wall_s", r.wall_s},
       {"step_s", r.step_s},
@@ -125,6 +126,8 @@ std::string to_table(const run_report& r) {
   if (r.slot_bytes > 0)
     line(table, "one slot", size_text(r.slot_bytes));
   line(table, "pinned", size_text(r.pinned_bytes));
+  if (r.pageable_stores > 0)
+    line(table, "host copies not pinned", std::to_string(r.pageable_stores));
   line(table, "peak of the process", size_text(r.peak_host_bytes));
   line(table, "step (median)", time_text(median(r.step_s)));
   if (!r.resident_step_s.empty())

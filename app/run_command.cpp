@@ -111,6 +111,7 @@ void add_state(run_report& report, const offload_state& state) {
   report.strategy = to_string(state.strategy);
   report.slot_bytes = state.slot_bytes;
   report.pinned_bytes = state.pinned_bytes;
+  report.pageable_stores = state.pageable_stores;
   report.prefetches = state.prefetches;
   report.blocking_loads = state.blocking_loads;
   report.tickets_in_flight = state.tickets_in_flight;

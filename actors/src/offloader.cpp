@@ -12,11 +12,12 @@
 namespace ferry {
 
 offloader::offloader(caf::actor_config& config, std::shared_ptr<device> owner,
-                     offloader_options options, copy_stream_actor copies,
+                     offloader_options options, host_memory_actor memory, copy_stream_actor copies,
                      block_prefetcher_actor prefetcher, component_stager_actor stager,
                      supervisor_actor supervisor)
     : offloader_actor::base(config), owner_(std::move(owner)), options_(options),
-      copies_(std::move(copies)), prefetcher_(std::move(prefetcher)), stager_(std::move(stager)),
+      host_memory_(std::move(memory)), copies_(std::move(copies)),
+      prefetcher_(std::move(prefetcher)), stager_(std::move(stager)),
       supervisor_(std::move(supervisor)) {}
 
 offloader::behavior_type offloader::make_behavior() {
@@ -56,6 +57,7 @@ void offloader::on_exit() {
   port_ = nullptr;
   group_port_ = nullptr;
   placement_ = nullptr;
+  host_memory_ = nullptr;
   copies_ = nullptr;
   prefetcher_ = nullptr;
   stager_ = nullptr;
@@ -171,6 +173,7 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.slot_bytes = plan.transfers.slot_bytes;
   state.resident_bytes = plan.transfers.resident_bytes;
   state.pinned_bytes = placement_->pinned_bytes();
+  state.pageable_stores = placement_->pageable_stores();
   state.peak_device_weight_bytes = placement_->device_bytes();
   state.prefetches = counts.prefetches;
   state.blocking_loads = counts.blocking_loads;

@@ -8,6 +8,7 @@
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/errc.hpp>
+#include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/platform/host_thread.hpp>
@@ -29,7 +30,7 @@ namespace ferry {
 class offloader final : public offloader_actor::base {
 public:
   offloader(caf::actor_config& config, std::shared_ptr<device> owner, offloader_options options,
-            copy_stream_actor copies, block_prefetcher_actor prefetcher,
+            host_memory_actor memory, copy_stream_actor copies, block_prefetcher_actor prefetcher,
             component_stager_actor stager, supervisor_actor supervisor);
 
   behavior_type make_behavior() override;
@@ -54,11 +55,13 @@ private:
   void continue_release();
   void deliver_release(const failure& reason);
 
-  // Enable: plan, prepare, load residents, bind them, open the ring.
+  // Enable: plan, lease pinned memory, prepare, load residents, bind them, open the ring.
   caf::result<enabled> enable(const enable_pipeline& message);
   caf::result<enabled> enable(const enable_weights& message);
   caf::result<enabled> place(std::unique_ptr<placement> what, const causal_stamp& stamp);
   [[nodiscard]] enabled delegate(const enable_pipeline& message);
+  void lease(std::vector<pin_candidate> stores, const causal_stamp& stamp);
+  void prepare(const pin_plan& pins, const causal_stamp& stamp);
   void bind(const causal_stamp& residents_loaded);
   void open(const causal_stamp& bound);
   void finish_enable(const causal_stamp& primed);
@@ -140,6 +143,7 @@ private:
 
   std::shared_ptr<device> owner_;
   offloader_options options_;
+  host_memory_actor host_memory_;
   copy_stream_actor copies_;
   block_prefetcher_actor prefetcher_;
   component_stager_actor stager_;
@@ -155,6 +159,7 @@ private:
   std::shared_ptr<pipeline> delegate_; ///< Offloads itself; then there is no placement.
   std::shared_ptr<block_port> port_;
   std::shared_ptr<group_port> group_port_;
+  std::optional<lease_id> lease_; ///< Of the masters, while there are any.
   std::uint64_t allocations_before_ = 0;
   caf::typed_response_promise<enabled> enabling_;
   caf::typed_response_promise<answered> releasing_;

@@ -108,22 +108,48 @@ caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const cau
                                              supervisor_, options_.acquire_deadline);
   phase_ = phase::enabling;
   enabling_ = make_response_promise<enabled>();
+  auto stores = attempt([&] { return placement_->survey(); });
+  if (!stores)
+    abandon_enable(stores.error());
+  else if (stores->empty())
+    prepare({}, stamp);
+  else
+    lease(std::move(*stores), stamp);
+  return enabling_;
+}
+
+// Before anything is touched: a refusal costs nothing.
+void offloader::lease(std::vector<pin_candidate> stores, const causal_stamp& stamp) {
+  const auto& plan = placement_->plan();
+  inquire(this, host_memory_, options_.request_deadline,
+          lease_host_memory{plan.pipeline, std::move(stores), plan.pinning})
+      .then(
+          [this, stamp](const pin_lease& granted) {
+            lease_ = granted.id;
+            prepare(granted.plan, stamp);
+          },
+          [this](const caf::error& reason) { abandon_enable(to_failure(reason)); });
+}
+
+void offloader::prepare(const pin_plan& pins, const causal_stamp& stamp) {
   auto prepared = attempt([&] {
     const host_thread::scope scope{*me_, stamp};
-    placement_->prepare(port_, group_port_);
+    placement_->prepare(port_, group_port_, pins);
     return owner_->stamp();
   });
-  if (!prepared)
+  if (!prepared) {
     abandon_enable(prepared.error());
-  else
-    ask(copies_, open_copies{placement_->through(), std::move(*prepared)},
-        [this](result<answered> loaded) {
-          if (loaded)
-            bind(loaded->stamp);
-          else
-            abandon_enable(loaded.error());
-        });
-  return enabling_;
+    return;
+  }
+  if (lease_)
+    tell(this, host_memory_, settle_lease{*lease_, placement_->pinned_bytes()});
+  ask(copies_, open_copies{placement_->through(), std::move(*prepared)},
+      [this](result<answered> loaded) {
+        if (loaded)
+          bind(loaded->stamp);
+        else
+          abandon_enable(loaded.error());
+      });
 }
 
 void offloader::bind(const causal_stamp& residents_loaded) {
@@ -168,6 +194,10 @@ void offloader::finish_enable(const causal_stamp& primed) {
       "enable backend blocks=" + std::to_string(transfers.blocks.size()) + " slots=" +
           std::to_string(options_.slots) + " slot_bytes=" + std::to_string(transfers.slot_bytes) +
           " resident_bytes=" + std::to_string(transfers.resident_bytes));
+  if (const auto left = placement_->pageable_stores(); left != 0)
+    log(log_level::warn, "ferry.actors",
+        "leave stores pageable count=" + std::to_string(left) +
+            " pinned_bytes=" + std::to_string(placement_->pinned_bytes()));
   enabled answer{.placed = true, .gate = port_, .groups = group_port_, .stamp = observed(primed)};
   for (std::size_t i = 0; i != placement_->groups()->groups().size(); ++i)
     answer.group_paths.emplace(placement_->groups()->groups()[i].path,
@@ -296,6 +326,8 @@ result<void> offloader::take_back() {
     group_port_ = nullptr;
     placement_ = nullptr;
     in_request_ = false;
+    lease_.reset();
+    tell(this, host_memory_, give_back_leases{});
     log(log_level::info, "ferry.actors", "disable backend");
     return {};
   });

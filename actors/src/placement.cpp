@@ -5,6 +5,7 @@
 
 #include <ferry/offload/component_states.hpp>
 #include <ferry/offload/resolve.hpp>
+#include <ferry/offload/unit_master.hpp>
 #include <ferry/platform/log.hpp>
 
 #include <algorithm>
@@ -50,6 +51,15 @@ std::vector<std::shared_ptr<const module_node>> on_demand_of(const resolved_offl
   return found;
 }
 
+pin_candidate candidate(const std::string& path, const weight_unit& unit) {
+  pin_candidate made{.path = path, .bytes = unit.layout().bytes};
+  const auto& storages = unit.layout().storages;
+  for (std::size_t i = 0; i != storages.size(); ++i)
+    if (unit.originals_kind(i) == memory_kind::pageable)
+      made.replaces += storages[i].bytes;
+  return made;
+}
+
 } // namespace
 
 result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
@@ -69,8 +79,11 @@ result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
     log(log_level::warn, "ferry.actors", "skip enable reason=" + *resolved->skip_reason);
     return std::nullopt;
   }
-  placement_plan plan{.strategy = config.strategy,
-                      .pin_memory = config.pin_memory,
+  placement_plan plan{.pipeline = std::string{subject.type_name()},
+                      .strategy = config.strategy,
+                      .pinning = {.wanted = config.pin_memory,
+                                  .budget = config.pin_budget_bytes,
+                                  .on_failure = config.on_pin_failure},
                       .transfers = plan_transfers(*resolved),
                       .components = {},
                       .on_demand = on_demand_of(*resolved)};
@@ -151,7 +164,7 @@ void placement::stage_on_demand(const std::string& path, bool in) {
 }
 
 void placement::prepare(const std::shared_ptr<block_gate>& blocks,
-                        const std::shared_ptr<group_gate>& groups) {
+                        const std::shared_ptr<group_gate>& groups, const pin_plan& pins) {
   carve_memory();
   if (bare_) {
     for (std::size_t i = 0; i != bare_->blocks.size(); ++i)
@@ -160,11 +173,10 @@ void placement::prepare(const std::shared_ptr<block_gate>& blocks,
       through_->add_resident(resident_regions_[i], bare_->residents[i]->segments());
     return;
   }
-  make_units();
   hook_blocks(blocks);
   hook_groups(groups);
-  place_blocks();
-  place_groups();
+  place_blocks(pins);
+  place_groups(pins);
   place_residents();
 }
 
@@ -188,19 +200,6 @@ void placement::carve_memory() {
   groups_->open();
 }
 
-void placement::master_of(placed_unit& placed, bool pin) {
-  auto& unit = *placed.unit;
-  const auto originals = unit.originals();
-  if (pin) {
-    placed.master = host_master::pinned(*owner_, unit.layout(), originals);
-    return;
-  }
-  std::vector<memory_kind> kinds;
-  for (std::size_t i = 0; i != originals.size(); ++i)
-    kinds.push_back(unit.originals_kind(i));
-  placed.master = host_master::kept(unit.layout(), originals, kinds);
-}
-
 void placement::make_units() {
   blocks_.reserve(plan_.transfers.blocks.size());
   for (const auto& each : plan_.transfers.blocks) {
@@ -217,6 +216,21 @@ void placement::make_units() {
   for (const auto& each : plan_.transfers.groups)
     group_units_.push_back(each.layout.bytes == 0 ? nullptr
                                                   : subject_->make_unit(each.path, each.layout));
+}
+
+std::vector<pin_candidate> placement::survey() {
+  if (bare_)
+    return {};
+  make_units();
+  plan_.pinning.useful = owner_->traits().wants_pinned_sources;
+  std::vector<pin_candidate> stores;
+  for (const auto& each : blocks_)
+    stores.push_back(candidate(each.path, *each.unit));
+  for (std::size_t i = 0; i != group_units_.size(); ++i)
+    stores.push_back(group_units_[i] == nullptr
+                         ? pin_candidate{}
+                         : candidate(groups_->groups()[i].path, *group_units_[i]));
+  return stores;
 }
 
 void placement::hook_blocks(const std::shared_ptr<block_gate>& gate) {
@@ -236,33 +250,43 @@ void placement::hook_groups(const std::shared_ptr<group_gate>& gate) {
     }
 }
 
-void placement::place_groups() {
-  const auto pin = plan_.pin_memory && owner_->traits().wants_pinned_sources;
-  for (std::size_t i = 0; i != group_units_.size(); ++i)
-    if (group_units_[i] != nullptr)
-      groups_->groups()[i].stager = std::make_unique<module_stager>(
-          *owner_, std::move(group_units_[i]),
-          stager_options{.path = groups_->groups()[i].path, .pin = pin}, group_memory_[i]);
+void placement::place_groups(const pin_plan& pins) {
+  for (std::size_t i = 0; i != group_units_.size(); ++i) {
+    if (group_units_[i] == nullptr)
+      continue;
+    auto& group = groups_->groups()[i];
+    const stager_options how{.path = group.path, .pin = pins.pins(blocks_.size() + i)};
+    group.stager =
+        std::make_unique<module_stager>(*owner_, std::move(group_units_[i]), how, group_memory_[i]);
+    count_pageable(group.stager->bytes(), group.stager->pinned_bytes());
+  }
 }
 
 // Unit by unit, so that the host never holds more than one block twice.
-void placement::place_blocks() {
-  const auto pin = plan_.pin_memory && owner_->traits().wants_pinned_sources;
+void placement::place_blocks(const pin_plan& pins) {
   for (std::size_t i = 0; i != blocks_.size(); ++i) {
     auto& placed = blocks_[i];
-    master_of(placed, pin);
+    placed.master = make_master(*owner_, *placed.unit, pins.pins(i));
+    const auto pinned = placed.master->whole().size();
     placed.displaced = true;
     placed.unit->park();
-    if (pin)
+    if (pinned != 0)
       placed.unit->drop_originals();
+    count_pageable(placed.master->bytes(), pinned);
     through_->add_sources(plan_.transfers.blocks[i].id, placed.master->segments());
   }
+}
+
+void placement::count_pageable(std::size_t bytes, std::size_t pinned) noexcept {
+  const auto& wish = plan_.pinning;
+  if (wish.wanted && wish.useful && bytes != 0 && pinned == 0)
+    ++pageable_stores_;
 }
 
 // Residents are loaded once: their originals are good enough as sources.
 void placement::place_residents() {
   for (std::size_t i = 0; i != residents_.size(); ++i) {
-    master_of(residents_[i], false);
+    residents_[i].master = make_master(*owner_, *residents_[i].unit, false);
     through_->add_resident(resident_regions_[i], residents_[i].master->segments());
   }
 }

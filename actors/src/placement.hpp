@@ -9,6 +9,7 @@
 #include <ferry/offload/group_gate.hpp>
 #include <ferry/offload/host_master.hpp>
 #include <ferry/offload/offload_state.hpp>
+#include <ferry/offload/pin_plan.hpp>
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/offload/staging_memory.hpp>
 #include <ferry/offload/transfer_plan.hpp>
@@ -29,8 +30,9 @@ namespace ferry {
 
 /// What enabling a pipeline is going to do. Made without touching anything.
 struct placement_plan {
+  std::string pipeline; ///< Its class, as reports name it.
   offload_strategy strategy = offload_strategy::layer_wise;
-  bool pin_memory = true;
+  pin_wish pinning; ///< `useful` is decided by the device.
   transfer_plan transfers;
   std::map<std::string, component_state> components;
   std::vector<std::shared_ptr<const module_node>> on_demand;
@@ -63,6 +65,8 @@ public:
   [[nodiscard]] const std::shared_ptr<staging>& groups() const noexcept { return groups_; }
   [[nodiscard]] const placement_plan& plan() const noexcept { return plan_; }
   [[nodiscard]] std::uint64_t pinned_bytes() const noexcept;
+  /// Returns how many stores are not pinned although that was wanted and useful.
+  [[nodiscard]] std::size_t pageable_stores() const noexcept { return pageable_stores_; }
   [[nodiscard]] std::size_t device_bytes() const noexcept { return arena_ ? arena_->size() : 0; }
 
   /// Names what the model uses right now, for messages.
@@ -73,11 +77,15 @@ public:
   /// that does not stage itself
   void stage_on_demand(const std::string& path, bool in);
 
-  /// Makes arena, events and units, makes blocks and groups go through their gates, makes the
+  /// Makes the units and returns the host stores that they are going to need, in the order in which
+  /// they are filled. Touches nothing of the pipeline. Empty where the stores are there already.
+  [[nodiscard]] std::vector<pin_candidate> survey();
+
+  /// Makes arena and events, makes blocks and groups go through their gates, makes the
   /// masters and parks both. The residents may be loaded afterwards. A module that has a hook
   /// belongs to somebody else: then nothing of the pipeline has been touched.
-  void prepare(const std::shared_ptr<block_gate>& blocks,
-               const std::shared_ptr<group_gate>& groups);
+  void prepare(const std::shared_ptr<block_gate>& blocks, const std::shared_ptr<group_gate>& groups,
+               const pin_plan& pins);
 
   /// Binds the residents, which have been loaded, and sends components that stage themselves off.
   void bind();
@@ -100,10 +108,10 @@ private:
   void make_units();
   void hook_blocks(const std::shared_ptr<block_gate>& gate);
   void hook_groups(const std::shared_ptr<group_gate>& gate);
-  void place_blocks();
-  void place_groups();
+  void place_blocks(const pin_plan& pins);
+  void place_groups(const pin_plan& pins);
   void place_residents();
-  void master_of(placed_unit& placed, bool pin);
+  void count_pageable(std::size_t bytes, std::size_t pinned) noexcept;
   [[nodiscard]] std::optional<failure> unhook_all();
   [[nodiscard]] std::optional<failure> restore_all();
 
@@ -117,6 +125,7 @@ private:
   std::vector<mutable_bytes> resident_regions_;
   std::vector<placed_unit> blocks_;
   std::vector<placed_unit> residents_;
+  std::size_t pageable_stores_ = 0;
   std::deque<reserved_memory> group_memory_; ///< Of each group, in one region.
   std::shared_ptr<staging> groups_;
   std::vector<std::unique_ptr<weight_unit>> group_units_; ///< Until their stagers own them.

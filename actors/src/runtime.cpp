@@ -31,6 +31,7 @@ public:
 /// The children's handles, as the start steps pass them on.
 struct crew {
   supervisor_actor supervisor;
+  host_memory_actor memory;
   copy_stream_actor copies;
   block_prefetcher_actor prefetcher;
   component_stager_actor stager;
@@ -43,7 +44,12 @@ std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_p
                                      .device_memory = options.device_memory,
                                      .acquire_deadline = options.acquire_deadline,
                                      .request_deadline = options.request_deadline};
+  const host_memory_options pinning{.pinned_memory = options.pinned_memory};
   return {
+      {"host_memory",
+       [&system, pinning, &who]() -> child_actor {
+         return who.memory = spawn_host_memory(system, pinning);
+       }},
       {"copy_stream_worker",
        [&system, owner, &who]() -> child_actor {
          return who.copies = spawn_copy_stream_worker(system, owner, who.supervisor);
@@ -59,8 +65,8 @@ std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_p
       {"offloader",
        [&system, owner, &who, offloading]() -> child_actor {
          return who.offloader =
-                    spawn_offloader(system, threading::own_thread, owner, offloading, who.copies,
-                                    who.prefetcher, who.stager, who.supervisor);
+                    spawn_offloader(system, threading::own_thread, owner, offloading, who.memory,
+                                    who.copies, who.prefetcher, who.stager, who.supervisor);
        }},
   };
 }

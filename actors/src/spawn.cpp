@@ -44,14 +44,15 @@ block_prefetcher_actor spawn_block_prefetcher(caf::actor_system& system,
 
 offloader_actor spawn_offloader(caf::actor_system& system, threading where,
                                 std::shared_ptr<device> owner, const offloader_options& options,
-                                const copy_stream_actor& copies,
+                                const host_memory_actor& memory, const copy_stream_actor& copies,
                                 const block_prefetcher_actor& prefetcher,
                                 const component_stager_actor& stager,
                                 const supervisor_actor& supervisor) {
   if (where == threading::own_thread)
-    return system.spawn<offloader, caf::detached>(std::move(owner), options, copies, prefetcher,
-                                                  stager, supervisor);
-  return system.spawn<offloader>(std::move(owner), options, copies, prefetcher, stager, supervisor);
+    return system.spawn<offloader, caf::detached>(std::move(owner), options, memory, copies,
+                                                  prefetcher, stager, supervisor);
+  return system.spawn<offloader>(std::move(owner), options, memory, copies, prefetcher, stager,
+                                 supervisor);
 }
 
 } // namespace ferry

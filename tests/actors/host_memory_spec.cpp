@@ -69,6 +69,20 @@ TEST_CASE("giving a lease back twice is once", "[actors][host_memory]") {
   CHECK(memory.world.ask<void>(memory.subject, give_back_lease{granted->id}));
 }
 
+TEST_CASE("a tenant gives back what it has leased, and nothing of others",
+          "[actors][host_memory]") {
+  host memory;
+  REQUIRE(memory.lease(1000));
+  REQUIRE(memory.lease(1000));
+
+  REQUIRE(memory.world.ask<void>(memory.subject, give_back_leases{}));
+  CHECK(memory.state().pinned == 2000);
+  tell(memory.tenant->ptr(), memory.subject, give_back_leases{});
+  memory.world.dispatch_messages();
+
+  CHECK(memory.state().pinned == 0);
+}
+
 TEST_CASE("the refusal of a lease says what was asked, allowed and pinned",
           "[actors][host_memory]") {
   host memory{1500};

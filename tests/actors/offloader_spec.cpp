@@ -59,13 +59,14 @@ struct offloader_rig {
   byte_blocks blocks{{4}, 1};
   test::fake_supervisor::reports reports = std::make_shared<std::vector<child_failed>>();
   supervisor_actor supervisor = world.system().spawn<test::fake_supervisor>(reports);
+  host_memory_actor memory = spawn_host_memory(world.system(), {});
   copy_stream_actor copies = spawn_copy_stream_worker(world.system(), gpu, supervisor);
   block_prefetcher_actor prefetcher =
       spawn_block_prefetcher(world.system(), gpu, copies, supervisor);
   component_stager_actor stager = spawn_component_stager(world.system(), threading::pooled, gpu);
   offloader_actor subject =
-      spawn_offloader(world.system(), threading::pooled, gpu, {.request_deadline = 5s}, copies,
-                      prefetcher, stager, supervisor);
+      spawn_offloader(world.system(), threading::pooled, gpu, {.request_deadline = 5s}, memory,
+                      copies, prefetcher, stager, supervisor);
 };
 
 TEST_CASE("an enable answers with the gate once the first blocks are on their way",

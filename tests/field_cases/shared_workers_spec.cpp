@@ -37,7 +37,8 @@ public:
       : system_(&system), owner_(std::move(owner)) {
     supervisor_ = spawn_supervisor(
         system,
-        {{"copies",
+        {{"memory", [this]() -> child_actor { return memory_ = spawn_host_memory(*system_, {}); }},
+         {"copies",
           [this]() -> child_actor {
             return copies_ = spawn_copy_stream_worker(*system_, owner_, supervisor_);
           }},
@@ -51,8 +52,8 @@ public:
           }},
          {"offloader",
           [this]() -> child_actor {
-            return offloader_ = spawn_offloader(*system_, threading::pooled, owner_, {}, copies_,
-                                                prefetcher_, stager_, supervisor_);
+            return offloader_ = spawn_offloader(*system_, threading::pooled, owner_, {}, memory_,
+                                                copies_, prefetcher_, stager_, supervisor_);
           }}},
         5s);
     REQUIRE(ask<void>(system, supervisor_, 10s, start_children{}));
@@ -80,6 +81,7 @@ private:
   caf::actor_system* system_;
   std::shared_ptr<sim_device> owner_;
   supervisor_actor supervisor_;
+  host_memory_actor memory_;
   copy_stream_actor copies_;
   block_prefetcher_actor prefetcher_;
   component_stager_actor stager_;

@@ -27,6 +27,8 @@ struct runtime_options {
   std::size_t slots = 2; ///< Blocks that the device holds at a time, at least 1.
   /// Most device memory that weights may take. Nothing: what the device has.
   std::optional<std::uint64_t> device_memory = std::nullopt;
+  /// Most host memory to pin at a time. Nothing: what the configuration and the host allow.
+  std::optional<std::uint64_t> pinned_memory = std::nullopt;
   std::size_t worker_threads = 1; ///< For the actors that never block. One is the fastest.
 
   // Every wait of the runtime ends.
@@ -67,7 +69,8 @@ public:
   /// Offloads `subject` as `config` says. Nothing to offload: a warning is logged, nothing is
   /// placed and the state says so. A failure leaves ordinary tensors with exact values and no
   /// hooks. Fails with what the resolver found, `out_of_device_memory` with the least size that
-  /// works, `unsupported`, `already_enabled`, or a failure of the device.
+  /// works, `out_of_host_memory` with what may be pinned, `unsupported`, `already_enabled`, or a
+  /// failure of the device.
   [[nodiscard]] result<void> enable(std::shared_ptr<pipeline> subject,
                                     const offload_config& config);
 

@@ -72,8 +72,8 @@ spawn_component_stager(caf::actor_system& system, threading where, std::shared_p
 
 [[nodiscard]] offloader_actor
 spawn_offloader(caf::actor_system& system, threading where, std::shared_ptr<device> owner,
-                const offloader_options& options, const copy_stream_actor& copies,
-                const block_prefetcher_actor& prefetcher, const component_stager_actor& stager,
-                const supervisor_actor& supervisor);
+                const offloader_options& options, const host_memory_actor& memory,
+                const copy_stream_actor& copies, const block_prefetcher_actor& prefetcher,
+                const component_stager_actor& stager, const supervisor_actor& supervisor);
 
 } // namespace ferry

@@ -32,6 +32,10 @@ struct give_back_lease {
   lease_id id{};
 };
 
+/// Whatever the sender has leased is gone, also what it was never told of because the answer was
+/// lost.
+struct give_back_leases {};
+
 struct query_host_memory {};
 
 struct host_memory_state {
@@ -52,6 +56,8 @@ using host_memory_actor = actor_interface<
     // Never fails. A lease that is not held is passed over.
     caf::result<void>(give_back_lease),
     // Never fails.
+    caf::result<void>(give_back_leases),
+    // Never fails.
     caf::result<host_memory_state>(query_host_memory),
     // As every child. What is still leased then belongs to nobody.
     caf::result<void>(start_child), caf::result<void>(drain_child),
@@ -63,5 +69,6 @@ FERRY_LOCAL_MESSAGE(ferry::lease_host_memory)
 FERRY_LOCAL_MESSAGE(ferry::pin_lease)
 FERRY_LOCAL_MESSAGE(ferry::settle_lease)
 FERRY_LOCAL_MESSAGE(ferry::give_back_lease)
+FERRY_LOCAL_MESSAGE(ferry::give_back_leases)
 FERRY_LOCAL_MESSAGE(ferry::query_host_memory)
 FERRY_LOCAL_MESSAGE(ferry::host_memory_state)

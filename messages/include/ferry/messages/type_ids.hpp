@@ -57,6 +57,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::pin_lease))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::settle_lease))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::give_back_lease))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::give_back_leases))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::query_host_memory))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::host_memory_state))
 
