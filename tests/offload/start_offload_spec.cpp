@@ -7,6 +7,7 @@
 #include "support/leased_plan.hpp"
 #include "support/resolution.hpp"
 
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -232,6 +233,24 @@ TEST_CASE("a disable that fails during recovery is noted and does not hide the c
   REQUIRE(with.warnings.size() == 1);
   CHECK_THAT(with.warnings.front(), Contains("a hook stays"));
   CHECK(with.leased.closed() == 1);
+}
+
+TEST_CASE("host weights that cannot be closed are noted and do not hide the cause",
+          "[offload][start_offload]") {
+  startup with;
+  with.build_fails = GENERATE(true, false);
+  with.failing_enables = 1;
+  host_weight_plan plan;
+  plan.carrier = std::make_shared<lease_carrier>(
+      host_lease::open({}, {}, {{[] { throw std::runtime_error{"unmap failed"}; }}, {}}).value());
+  auto subject = with.load("first");
+  subject.attach({plan, {}, false});
+
+  const auto started = with.run(std::move(subject));
+
+  CHECK(started.error().detail == (with.build_fails ? "no backend" : "no room"));
+  REQUIRE(with.warnings.size() == 1);
+  CHECK_THAT(with.warnings.front(), Contains("unmap failed"));
 }
 
 TEST_CASE("a loader plan is never silently dropped", "[offload][start_offload]") {
