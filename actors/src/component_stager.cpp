@@ -18,6 +18,7 @@ component_stager::behavior_type component_stager::make_behavior() {
       [this](const drain_groups& m) { return guarded([&] { return drain(m); }); },
       [this](const close_groups& m) { return guarded([&] { return close(m); }); },
       [this](const demand_group& m) { return guarded([&] { demand(m); }); },
+      [this](const use_cache_retention& m) { return guarded([&] { retention_ = m.whom; }); },
       [this](const stage_group_in& m) { return guarded([&] { return stage_in(m); }); },
       [this](const stage_group_out& m) { return guarded([&] { return stage_out(m); }); },
       [this](const begin_request& m) { return guarded([&] { return begin(m); }); },
@@ -30,6 +31,7 @@ component_stager::behavior_type component_stager::make_behavior() {
 
 void component_stager::on_exit() {
   through_ = nullptr;
+  retention_ = nullptr;
 }
 
 void component_stager::start() {
@@ -161,6 +163,8 @@ void component_stager::bring_in(group_id group) {
     throw ferry_error{loaded.error()};
   }
   board.arrived(group, owner_->stamp());
+  if (retention_ && entry.stager)
+    tell(this, retention_, group_staged{entry.stager->bytes()});
 }
 
 void component_stager::send_away(group_id group) {
@@ -181,6 +185,8 @@ void component_stager::send_away(group_id group) {
     throw ferry_error{offloaded.error()};
   }
   board.left(group);
+  if (retention_ && entry.stager)
+    tell(this, retention_, group_left{entry.stager->bytes()});
 }
 
 } // namespace ferry

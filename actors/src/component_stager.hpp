@@ -53,6 +53,7 @@ private:
   std::optional<lane> lane_;
   std::optional<failure> refusal_; ///< Set once drained.
   std::shared_ptr<staging> through_;
+  cache_retention_actor retention_; ///< Null: nobody keeps anything.
   group_id comes_first_{};      ///< In a request, as far as is known.
   bool first_is_known_ = false; ///< Of the present request.
 };

@@ -34,9 +34,15 @@ struct crew {
   host_memory_actor memory;
   copy_stream_actor copies;
   block_prefetcher_actor prefetcher;
+  cache_retention_actor retention; ///< Null without an allocator.
   component_stager_actor stager;
   offloader_actor offloader;
 };
+
+void post_retention(const crew& who) {
+  if (who.retention)
+    post(who.stager, use_cache_retention{who.retention});
+}
 
 std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_ptr<device>& owner,
                                   const runtime_options& options, crew& who) {
@@ -45,7 +51,17 @@ std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_p
                                      .acquire_deadline = options.acquire_deadline,
                                      .request_deadline = options.request_deadline};
   const host_memory_options pinning{.pinned_memory = options.pinned_memory};
-  return {
+  std::vector<start_step> steps;
+  if (options.activations != nullptr)
+    steps.push_back({.name = "cache_retention",
+                     .spawn = [&system, options, &who]() -> child_actor {
+                       return who.retention =
+                                  spawn_cache_retention(system, threading::own_thread,
+                                                        options.activations, options.cache);
+                     },
+                     .policy = when_it_ends::restart,
+                     .restarted = [&who] { post_retention(who); }});
+  const std::vector<start_step> others{
       {"host_memory",
        [&system, pinning, &who]() -> child_actor {
          return who.memory = spawn_host_memory(system, pinning);
@@ -60,7 +76,9 @@ std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_p
        }},
       {"component_stager",
        [&system, owner, &who]() -> child_actor {
-         return who.stager = spawn_component_stager(system, threading::own_thread, owner);
+         who.stager = spawn_component_stager(system, threading::own_thread, owner);
+         post_retention(who);
+         return who.stager;
        }},
       {"offloader",
        [&system, owner, &who, offloading]() -> child_actor {
@@ -69,6 +87,8 @@ std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_p
                                     who.copies, who.prefetcher, who.stager, who.supervisor);
        }},
   };
+  steps.insert(steps.end(), others.begin(), others.end());
+  return steps;
 }
 
 /// One started actor system. The handles go before it: it waits for every actor to be gone.

@@ -4,6 +4,7 @@
 #include "ferry/actors/spawn.hpp"
 
 #include "block_prefetcher.hpp"
+#include "cache_retention.hpp"
 #include "component_stager.hpp"
 #include "copy_stream_worker.hpp"
 #include "host_memory.hpp"
@@ -26,6 +27,14 @@ host_memory_actor spawn_host_memory(caf::actor_system& system, const host_memory
 copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system, std::shared_ptr<device> owner,
                                            const supervisor_actor& supervisor) {
   return system.spawn<copy_stream_worker>(std::move(owner), supervisor);
+}
+
+cache_retention_actor spawn_cache_retention(caf::actor_system& system, threading where,
+                                            std::shared_ptr<allocator_cache> cache,
+                                            cache_bounds bounds) {
+  if (where == threading::own_thread)
+    return system.spawn<cache_retention, caf::detached>(std::move(cache), bounds);
+  return system.spawn<cache_retention>(std::move(cache), bounds);
 }
 
 component_stager_actor spawn_component_stager(caf::actor_system& system, threading where,

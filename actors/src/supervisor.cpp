@@ -7,6 +7,7 @@
 
 #include "guarded.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ferry {
@@ -37,6 +38,7 @@ caf::result<void> supervisor::start() {
   phase_ = phase::starting;
   ++generation_;
   first_cause_.reset();
+  restarts_ = 0;
   starting_ = make_response_promise<void>();
   start_next();
   return starting_;
@@ -57,9 +59,7 @@ void supervisor::start_next() {
   }
   const auto child = *spawned;
   children_.push_back({step.name, child, generation_});
-  watched_.watch(child, [this, who = step.name, generation = generation_](const caf::error& why) {
-    gone(who, generation, why);
-  });
+  watch(children_.back());
   inquire(this, child, start_deadline_, start_child{generation_})
       .then([this] { started({}); },
             [this](const caf::error& reason) { started(tl::unexpected(to_failure(reason))); });
@@ -117,13 +117,53 @@ void supervisor::report(const child_failed& message) {
     terminator_.drain(children_, {message.reason, true}, start_deadline_, [] {});
 }
 
+void supervisor::watch(const live_child& child) {
+  watched_.watch(child.handle, [this, who = child.name, generation = child.generation](
+                                   const caf::error& why) { gone(who, generation, why); });
+}
+
 void supervisor::gone(const std::string& child, std::uint64_t generation,
                       const caf::error& reason) {
   if (phase_ == phase::stopping)
     return;
+  const auto step = std::ranges::find(steps_, child, &start_step::name);
+  if (step != steps_.end() && may_restart(*step, generation)) {
+    log(log_level::warn, "ferry.actors",
+        "restart child=" + child + " reason=" + to_failure(reason).detail);
+    restart(*step);
+    return;
+  }
   report({child,
           generation,
           {errc::internal, child + " ended by itself: " + to_failure(reason).detail}});
+}
+
+bool supervisor::may_restart(const start_step& step, std::uint64_t generation) const {
+  constexpr int most_restarts = 3;
+  return step.policy == when_it_ends::restart && phase_ == phase::running &&
+         generation == generation_ && !first_cause_ && restarts_ < most_restarts;
+}
+
+void supervisor::restart(const start_step& step) {
+  ++restarts_;
+  const auto child = std::ranges::find(children_, step.name, &live_child::name);
+  FERRY_ASSERT(child != children_.end());
+  auto spawned = attempt([&] { return step.spawn(); });
+  if (!spawned) {
+    report({step.name, generation_, std::move(spawned.error())});
+    return;
+  }
+  child->handle = *spawned;
+  watch(*child);
+  inquire(this, child->handle, start_deadline_, start_child{generation_})
+      .then(
+          [then = step.restarted] {
+            if (then)
+              then();
+          },
+          [this, who = step.name, generation = generation_](const caf::error& reason) {
+            report({who, generation, to_failure(reason)});
+          });
 }
 
 children_state supervisor::describe() const {

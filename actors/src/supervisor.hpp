@@ -17,8 +17,8 @@
 
 namespace ferry {
 
-/// See `supervisor_actor`. Every child of ours takes the others down with it: none can do its work
-/// alone, and none can be replaced while weights are in flight.
+/// See `supervisor_actor`. A child that is not to be restarted takes the others down with it: none
+/// can do its work alone, and none can be replaced while weights are in flight.
 class supervisor final : public supervisor_actor::base {
 public:
   supervisor(caf::actor_config& config, std::vector<start_step> steps,
@@ -39,6 +39,9 @@ private:
   caf::result<stopped> stop(const stop_children& message);
   void report(const child_failed& message);
   void gone(const std::string& child, std::uint64_t generation, const caf::error& reason);
+  void watch(const live_child& child);
+  [[nodiscard]] bool may_restart(const start_step& step, std::uint64_t generation) const;
+  void restart(const start_step& step);
   [[nodiscard]] children_state describe() const;
 
   std::vector<start_step> steps_;
@@ -49,6 +52,7 @@ private:
   std::uint64_t generation_ = 0;
   terminator::children children_; ///< The undo list: each is on it before it starts.
   std::optional<failure> first_cause_;
+  int restarts_ = 0; ///< Of this start.
   caf::typed_response_promise<void> starting_;
 };
 

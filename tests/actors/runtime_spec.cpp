@@ -123,7 +123,7 @@ TEST_CASE("a stop that the model holds up names the block, and the next one succ
   REQUIRE(gate);
   static_cast<void>((*gate)->acquire(block_id{2}));
 
-  const auto stopped = subject.stop(50ms);
+  const auto stopped = subject.stop(2s);
 
   REQUIRE_FALSE(stopped);
   CHECK(stopped.error().code == errc::deadline_exceeded);

@@ -69,12 +69,15 @@ private:
 
 /// A supervisor over three fakes a, b and c.
 struct family {
-  family() {
+  explicit family(when_it_ends b = when_it_ends::stop_all) {
     std::vector<start_step> steps;
     for (const std::string name : {"a", "b", "c"})
-      steps.push_back({name, [this, name]() -> child_actor {
+      steps.push_back({.name = name,
+                       .spawn = [this, name]() -> child_actor {
                          return children[name] = world.system().spawn<fake_child>(name, log, how);
-                       }});
+                       },
+                       .policy = name == "b" ? b : when_it_ends::stop_all,
+                       .restarted = [this, name] { log->push_back("restarted " + name); }});
     subject = spawn_supervisor(world.system(), std::move(steps), 1s);
   }
   ~family() {
@@ -220,6 +223,47 @@ TEST_CASE("a child that ends by itself is a failure, noticed without being asked
 
   CHECK(ours.state().failed);
   CHECK_THAT(ours.state().first_cause.detail, Catch::StartsWith("b ended by itself"));
+}
+
+TEST_CASE("a child that is to be restarted comes back, and the others hear nothing",
+          "[actors][supervisor]") {
+  family ours{when_it_ends::restart};
+  REQUIRE(ours.start());
+  ours.log->clear();
+
+  kill(ours.children["b"]);
+  ours.world.dispatch_messages();
+
+  CHECK(*ours.log == strings{"start b", "restarted b"});
+  CHECK_FALSE(ours.state().failed);
+  CHECK(ours.state().running == strings{"a", "b", "c"});
+  CHECK(ours.stop());
+}
+
+TEST_CASE("a child that ends again and again takes the others down", "[actors][supervisor]") {
+  family ours{when_it_ends::restart};
+  REQUIRE(ours.start());
+
+  for (int i = 0; i != 3; ++i) {
+    kill(ours.children["b"]);
+    ours.world.dispatch_messages();
+    REQUIRE_FALSE(ours.state().failed);
+  }
+  kill(ours.children["b"]);
+  ours.world.dispatch_messages();
+
+  CHECK(ours.state().failed);
+}
+
+TEST_CASE("a child that cannot be started again takes the others down", "[actors][supervisor]") {
+  family ours{when_it_ends::restart};
+  REQUIRE(ours.start());
+  ours.how->fails_to_start = {"b"};
+
+  kill(ours.children["b"]);
+  ours.world.dispatch_messages();
+
+  CHECK(ours.state().first_cause.detail == "b has no stream");
 }
 
 TEST_CASE("a late notice about an earlier generation does not touch the present one",

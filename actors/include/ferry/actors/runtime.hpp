@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/offload/block_gate.hpp>
+#include <ferry/offload/bounded_allocator_cache.hpp>
 #include <ferry/offload/config.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/offload_state.hpp>
@@ -29,6 +30,10 @@ struct runtime_options {
   std::optional<std::uint64_t> device_memory = std::nullopt;
   /// Most host memory to pin at a time. Nothing: what the configuration and the host allow.
   std::optional<std::uint64_t> pinned_memory = std::nullopt;
+  /// Where the model's activations come from. It is made to give back what it keeps, within
+  /// `cache`, when a component has left the device. Null: nothing keeps anything.
+  std::shared_ptr<allocator_cache> activations = nullptr;
+  cache_bounds cache = {};
   std::size_t worker_threads = 1; ///< For the actors that never block. One is the fastest.
 
   // Every wait of the runtime ends.

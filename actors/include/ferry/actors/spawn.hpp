@@ -4,11 +4,13 @@
 #pragma once
 
 #include <ferry/messages/block_prefetcher.hpp>
+#include <ferry/messages/cache_retention.hpp>
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/supervisor.hpp>
+#include <ferry/offload/bounded_allocator_cache.hpp>
 #include <ferry/platform/device.hpp>
 
 #include <chrono>
@@ -41,11 +43,20 @@ struct host_memory_options {
   std::filesystem::path root = "/"; ///< Where `proc` and `sys` are; not `/` in tests only.
 };
 
+/// What the supervisor does when a child ends by itself.
+enum class when_it_ends : std::uint8_t {
+  stop_all, ///< The others cannot do their work without it, or its state is lost.
+  restart,  ///< Up to three times a start, then as above.
+};
+
 /// How one child comes to life. `spawn` makes the actor and nothing else: what it owns on the
 /// device it makes when it is told to start.
 struct start_step {
   std::string name;
   std::function<child_actor()> spawn;
+  when_it_ends policy = when_it_ends::stop_all;
+  /// Called once a restarted child is started, so that others learn of it. May be empty.
+  std::function<void()> restarted = {};
 };
 
 // One function an actor. An actor keeps its share of the device until it is released. The system
@@ -61,6 +72,12 @@ struct start_step {
 [[nodiscard]] copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system,
                                                          std::shared_ptr<device> owner,
                                                          const supervisor_actor& supervisor);
+
+/// `cache` is what the model's activations come from.
+[[nodiscard]] cache_retention_actor spawn_cache_retention(caf::actor_system& system,
+                                                          threading where,
+                                                          std::shared_ptr<allocator_cache> cache,
+                                                          cache_bounds bounds);
 
 [[nodiscard]] component_stager_actor
 spawn_component_stager(caf::actor_system& system, threading where, std::shared_ptr<device> owner);

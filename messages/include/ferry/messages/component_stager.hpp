@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/messages/caf.hpp>
+#include <ferry/messages/cache_retention.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/values.hpp>
 #include <ferry/offload/ids.hpp>
@@ -37,6 +38,11 @@ struct demand_group {
   causal_stamp stamp;
 };
 
+/// From now on this actor is told of groups that come and go.
+struct use_cache_retention {
+  cache_retention_actor whom;
+};
+
 struct stage_group_in {
   group_id group{};
   causal_stamp stamp;
@@ -61,6 +67,8 @@ using component_stager_actor = actor_interface<
     // Tells the board: the group is here, or why it does not come, which is `slot_conflict` if one
     // that it excludes is held, or the device's failure. The weights are as they were then.
     caf::result<void>(demand_group),
+    // Never fails.
+    caf::result<void>(use_cache_retention),
     // Answers once the copies are enqueued; fails as a demand does, or with `not_enabled`.
     caf::result<answered>(stage_group_in),
     // Answers once the memory is free for others. Fails with `busy` while the group is held.
@@ -81,5 +89,6 @@ FERRY_LOCAL_MESSAGE(ferry::open_groups)
 FERRY_LOCAL_MESSAGE(ferry::drain_groups)
 FERRY_LOCAL_MESSAGE(ferry::close_groups)
 FERRY_LOCAL_MESSAGE(ferry::demand_group)
+FERRY_LOCAL_MESSAGE(ferry::use_cache_retention)
 FERRY_LOCAL_MESSAGE(ferry::stage_group_in)
 FERRY_LOCAL_MESSAGE(ferry::stage_group_out)

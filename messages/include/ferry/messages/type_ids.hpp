@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/messages/block_prefetcher.hpp>
+#include <ferry/messages/cache_retention.hpp>
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
@@ -31,6 +32,12 @@ CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::discard_slot))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_copies))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_copies))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::group_staged))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::group_left))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::release_cache))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::query_cache))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::cache_state))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::use_cache_retention))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::open_groups))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_groups))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_groups))

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cache_retention.hpp"
+
+#include <ferry/platform/log.hpp>
+
+#include "guarded.hpp"
+
+#include <utility>
+
+namespace ferry {
+
+cache_retention::cache_retention(caf::actor_config& config, std::shared_ptr<allocator_cache> cache,
+                                 cache_bounds bounds)
+    : cache_retention_actor::base(config), cache_(std::move(cache)),
+      policy_(*cache_, bounds, learned_) {
+  learned_->attach();
+}
+
+cache_retention::behavior_type cache_retention::make_behavior() {
+  return {
+      [this](const group_staged& m) { return guarded([&] { learned_->staged(m.bytes); }); },
+      [this](const group_left& m) {
+        learned_->unstaged(m.bytes);
+        if (auto kept = attempt([&] { release_if_needed(false); }); !kept)
+          log(log_level::warn, "ferry.actors",
+              "keep cache reason=" + ferry::describe(kept.error()));
+        return guarded([] {});
+      },
+      [this](const release_cache&) { return guarded([&] { release_if_needed(true); }); },
+      [this](const query_cache&) { return guarded([&] { return state_; }); },
+      [](const start_child&) { return guarded([] {}); },
+      [](const drain_child&) { return guarded([] {}); },
+      [this](const release_child&) {
+        return guarded([&] {
+          quit();
+          return answered{};
+        });
+      },
+  };
+}
+
+void cache_retention::release_if_needed(bool force) {
+  try {
+    if (policy_.release_if_needed(force))
+      ++state_.releases;
+  } catch (...) {
+    ++state_.releases;
+    ++state_.failures;
+    throw;
+  }
+}
+
+} // namespace ferry
