@@ -3,6 +3,7 @@
 
 #include "models/component_config.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -165,6 +166,18 @@ std::array<std::int64_t, 3> component_config::three(std::string_view name, std::
   return {numbers[0], numbers[1], numbers[2]};
 }
 
+double component_config::number(std::string_view name, double fallback) {
+  const auto* value = find(name);
+  if (value == nullptr) {
+    return fallback;
+  }
+  if (!value->is_number() || !std::isfinite(value->get<double>())) {
+    reject(errc::invalid_checkpoint, name, value, "a finite number");
+    return fallback;
+  }
+  return value->get<double>();
+}
+
 double component_config::positive(std::string_view name, double fallback) {
   const auto* value = find(name);
   if (value == nullptr) {
@@ -187,6 +200,21 @@ bool component_config::boolean(std::string_view name, bool fallback) {
     return fallback;
   }
   return value->get<bool>();
+}
+
+std::size_t component_config::one_of(std::string_view name,
+                                     std::initializer_list<std::string_view> texts) {
+  const auto* value = find(name);
+  std::string expected;
+  std::size_t place = 0;
+  for (const auto text : texts) {
+    if (value == nullptr || *value == text) {
+      return place;
+    }
+    expected.append(place++ == 0 ? "\"" : " or \"").append(text).append("\"");
+  }
+  reject(errc::unsupported, name, value, expected);
+  return 0;
 }
 
 void component_config::expect_text(std::string_view name, std::string_view expected) {
@@ -214,6 +242,20 @@ void component_config::expect_off(std::string_view name) {
   const auto* value = find(name);
   if (value != nullptr && *value != false) {
     reject(errc::unsupported, name, value, "null or false: this build has nothing else");
+  }
+}
+
+void component_config::expect_each_text(std::string_view name, std::string_view expected) {
+  const auto* value = find(name);
+  const auto equal = [&](const nlohmann::json& each) { return each == expected; };
+  if (value != nullptr && !(value->is_array() && std::ranges::all_of(*value, equal))) {
+    reject(errc::unsupported, name, value, "an array of " + nlohmann::json(expected).dump());
+  }
+}
+
+void component_config::expect(bool holds, std::string_view name, std::string_view expected) {
+  if (!holds) {
+    reject(errc::invalid_checkpoint, name, find(name), expected);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,7 +60,13 @@ public:
 
   /// Returns the number above zero called `name`, or `fallback` if it is not there.
   [[nodiscard]] double positive(std::string_view name, double fallback);
+  /// Returns the finite number called `name`, or `fallback` if it is not there.
+  [[nodiscard]] double number(std::string_view name, double fallback);
   [[nodiscard]] bool boolean(std::string_view name, bool fallback);
+
+  /// Returns the place among `texts` of the one called `name`: 0 if it is not there.
+  [[nodiscard]] std::size_t one_of(std::string_view name,
+                                   std::initializer_list<std::string_view> texts);
 
   /// Adds the problem `unsupported` unless `name` is `expected`, null or not there.
   void expect_text(std::string_view name, std::string_view expected);
@@ -68,6 +75,11 @@ public:
   void expect_empty(std::string_view name);
   /// Adds the problem `unsupported` unless `name` is null, false or not there.
   void expect_off(std::string_view name);
+  /// Adds the problem `unsupported` unless `name` is an array of `expected` alone, null or not
+  /// there.
+  void expect_each_text(std::string_view name, std::string_view expected);
+  /// Adds the problem `invalid_checkpoint` unless what was read of `name` `holds`.
+  void expect(bool holds, std::string_view name, std::string_view expected);
 
 private:
   /// Returns the field if it is there and not null.

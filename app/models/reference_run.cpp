@@ -73,37 +73,58 @@ at::Tensor reference_run::tensor(std::string_view name) const {
                            : tensor_over(file_, stored->bytes, stored->type, stored->shape);
 }
 
-result<request> reference_run::inputs() const {
-  request asked;
-  constexpr auto ids_form = "int64 of shape [1, tokens]";
-  auto ids = row(tensor("input_ids"));
-  if (!ids) {
-    return malformed(file_->path(), "input_ids", ids_form);
+result<at::Tensor> reference_run::tensor(std::string_view name, std::string_view expected) const {
+  auto found = tensor(name);
+  if (!found.defined()) {
+    return malformed(file_->path(), name, expected);
   }
-  auto negative_ids = row(tensor("negative_input_ids"));
-  if (!negative_ids) {
-    return malformed(file_->path(), "negative_input_ids", ids_form);
+  return found;
+}
+
+result<std::vector<std::int64_t>> reference_run::ids(std::string_view name) const {
+  auto found = row(tensor(name));
+  if (!found) {
+    return malformed(file_->path(), name, "int64 of shape [1, tokens]");
   }
-  const auto mask = row(tensor("attention_mask"));
-  if (!mask) {
-    return malformed(file_->path(), "attention_mask", ids_form);
-  }
-  asked.positive = {std::move(*ids), *mask};
-  asked.negative = {std::move(*negative_ids), *mask};
-  asked.initial_latents = tensor("initial_latents");
-  if (!asked.initial_latents.defined()) {
-    return malformed(file_->path(), "initial_latents", "float32 latents");
-  }
-  const auto steps = number<std::int64_t>(*file_, "steps");
-  if (!steps) {
+  return std::move(*found);
+}
+
+result<std::int64_t> reference_run::steps() const {
+  const auto found = number<std::int64_t>(*file_, "steps");
+  if (!found) {
     return malformed(file_->path(), "the metadata steps", "an integer");
   }
-  const auto guidance = number<double>(*file_, "guidance_scale");
-  if (!guidance) {
+  return *found;
+}
+
+result<double> reference_run::guidance() const {
+  const auto found = number<double>(*file_, "guidance_scale");
+  if (!found) {
     return malformed(file_->path(), "the metadata guidance_scale", "a number");
   }
-  asked.steps = *steps;
-  asked.guidance = *guidance;
+  return *found;
+}
+
+result<request> reference_run::inputs() const {
+  request asked;
+  std::optional<failure> problem;
+  const auto take = [&](auto read, auto& into) {
+    if (read) {
+      into = std::move(*read);
+    } else if (!problem) {
+      problem = read.error();
+    }
+  };
+  take(ids("input_ids"), asked.positive.ids);
+  take(ids("negative_input_ids"), asked.negative.ids);
+  take(ids("attention_mask"), asked.positive.mask);
+  asked.negative.mask = asked.positive.mask;
+  take(tensor("initial_latents", "float32 latents"), asked.initial_latents);
+  take(steps(), asked.steps);
+  take(guidance(), asked.guidance);
+  if (problem) {
+    return tl::unexpected{std::move(*problem)};
+  }
   return asked;
 }
 

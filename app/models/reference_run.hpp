@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -32,10 +33,22 @@ public:
   /// Opens a safetensors file.
   [[nodiscard]] static result<reference_run> open(const std::filesystem::path& path);
 
-  /// Returns the request that the file describes: `input_ids`, `negative_input_ids`,
-  /// `attention_mask`, `initial_latents`, and `steps` and `guidance_scale` in its metadata.
+  /// Returns the request to a Wan pipeline that the file describes: `input_ids`,
+  /// `negative_input_ids`, `attention_mask`, `initial_latents`, and `steps` and `guidance_scale` in
+  /// its metadata.
   /// @returns `invalid_checkpoint` with what is missing or malformed
   [[nodiscard]] result<request> inputs() const;
+
+  // What an input is made of. All but `tensor` return `invalid_checkpoint` with what is missing or
+  // malformed.
+  [[nodiscard]] result<std::vector<std::int64_t>> ids(std::string_view name) const;
+  [[nodiscard]] result<std::int64_t> steps() const;
+  [[nodiscard]] result<double> guidance() const;
+
+  /// Returns the tensor called `name`, a view of the mapped file; undefined if there is none.
+  [[nodiscard]] at::Tensor tensor(std::string_view name) const;
+  /// Returns the same, or that it is missing and what was expected.
+  [[nodiscard]] result<at::Tensor> tensor(std::string_view name, std::string_view expected) const;
 
   /// Returns whether the file has a value for the stage.
   [[nodiscard]] bool knows(std::string_view stage) const;
@@ -52,8 +65,6 @@ public:
 
 private:
   explicit reference_run(std::shared_ptr<const safetensors_file> file);
-
-  [[nodiscard]] at::Tensor tensor(std::string_view name) const;
 
   std::shared_ptr<const safetensors_file> file_;
   std::vector<stage_error> errors_;

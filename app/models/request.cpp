@@ -3,48 +3,19 @@
 
 #include "models/request.hpp"
 
+#include "models/request_checks.hpp"
+
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <cmath>
-#include <optional>
-#include <sstream>
 #include <string>
 
 namespace ferry {
 namespace {
 
-using problem = std::optional<std::string>;
-
-template <class Value>
-std::string says(std::string_view field, const Value& value, const std::string& expected) {
-  std::ostringstream out;
-  out << field << " is " << value << "; expected " << expected;
-  return out.str();
-}
-
-std::string between(std::int64_t least, std::int64_t most) {
-  return "an integer from " + std::to_string(least) + " to " + std::to_string(most);
-}
-
-problem check_range(std::string_view field, std::int64_t value, std::int64_t least,
-                    std::int64_t most) {
-  if (value < least || value > most) {
-    return says(field, value, between(least, most));
-  }
-  return std::nullopt;
-}
-
-problem check_prompt(const std::string& name, const prompt& text, std::int64_t vocabulary) {
-  const auto length = static_cast<std::int64_t>(text.ids.size());
-  if (const auto found = check_range("the number of " + name + "_ids", length, 1, max_prompt_ids)) {
+request_problem check_prompt(const std::string& name, const prompt& text, std::int64_t vocabulary) {
+  if (const auto found = check_ids(name, text.ids, vocabulary, max_prompt_ids)) {
     return found;
-  }
-  for (std::size_t i = 0; i < text.ids.size(); ++i) {
-    if (const auto found =
-            check_range(name + "_ids[" + std::to_string(i) + "]", text.ids[i], 0, vocabulary - 1)) {
-      return found;
-    }
   }
   if (text.mask.empty()) {
     return std::nullopt;
@@ -61,20 +32,10 @@ problem check_prompt(const std::string& name, const prompt& text, std::int64_t v
     counting += entry;
   }
   return check_range("the number of ids that the mask of " + name + "_ids lets through", counting,
-                     1, length);
+                     1, static_cast<std::int64_t>(text.ids.size()));
 }
 
-problem check_multiple(std::string_view field, std::int64_t value, std::int64_t unit,
-                       std::int64_t most_units) {
-  if (value < unit || value % unit != 0 || value / unit > most_units) {
-    return says(field, value,
-                "a multiple of " + std::to_string(unit) + " from " + std::to_string(unit) + " to " +
-                    std::to_string(unit * most_units));
-  }
-  return std::nullopt;
-}
-
-problem check_size(const request& asked, const request_limits& limits) {
+request_problem check_size(const request& asked, const request_limits& limits) {
   const auto size = std::to_string(asked.width) + "x" + std::to_string(asked.height);
   if (const auto found =
           check_multiple("the width of size " + size, asked.width,
@@ -102,7 +63,7 @@ problem check_size(const request& asked, const request_limits& limits) {
   return std::nullopt;
 }
 
-problem check_latents(const at::Tensor& latents, const request_limits& limits) {
+request_problem check_latents(const at::Tensor& latents, const request_limits& limits) {
   const auto shape = latents.sizes();
   if (latents.scalar_type() != at::kFloat) {
     return says("the type of initial_latents", c10::toString(latents.scalar_type()), "Float");
@@ -124,15 +85,16 @@ problem check_latents(const at::Tensor& latents, const request_limits& limits) {
                         limits.max_positions);
 }
 
-problem check(const request& asked, const request_limits& limits) {
-  if (const auto found = check_range("steps", asked.steps, 1, max_steps)) {
+request_problem check(const request& asked, const request_limits& limits) {
+  if (const auto found = check_schedule(asked)) {
     return found;
-  }
-  if (!std::isfinite(asked.guidance) || asked.guidance < 0) {
-    return says("guidance", asked.guidance, "a finite number, at least 0");
   }
   if (const auto found = check_prompt("prompt", asked.positive, limits.vocabulary)) {
     return found;
+  }
+  if (!asked.second.ids.empty()) {
+    return says("the number of second_prompt_ids", asked.second.ids.size(),
+                "none: this pipeline has one text encoder");
   }
   if (asked.guidance > 1) {
     if (const auto found = check_prompt("negative_prompt", asked.negative, limits.vocabulary)) {

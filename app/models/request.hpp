@@ -23,9 +23,10 @@ struct prompt {
   std::vector<std::int64_t> mask;
 };
 
-/// What one run of a text-to-video pipeline is asked for.
+/// What one run of a pipeline is asked for.
 struct request {
   prompt positive;
+  prompt second;   ///< For a second text encoder. Without ids: as `positive`.
   prompt negative; ///< Not looked at while `guidance` is at most 1.
   std::uint64_t seed = 0;
   std::int64_t steps = 4;

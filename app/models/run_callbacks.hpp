@@ -3,10 +3,13 @@
 
 #pragma once
 
+#include "models/run_blocks.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace ferry {
@@ -19,10 +22,25 @@ struct run_callbacks {
   std::function<void(std::size_t index, std::size_t steps)> step_ended;
 
   /// A stage has its result. Stages are named as in reference files: `encoder_block.N.0`,
-  /// `prompt_embeds`, `negative_prompt_embeds`, `timesteps`, `sigmas`, `noise.N`, `noise_uncond.N`,
-  /// `latents.N`, `vae_input`, `frames`, and `transformer_block.N.0` and `transformer_2_block.N.0`
-  /// the first time that denoiser runs. The value is good during the call only.
+  /// `prompt_embeds`, `timesteps`, `sigmas`, `noise.N`, `latents.N`, `vae_input`.
+  ///
+  /// Of Wan also `negative_prompt_embeds`, `noise_uncond.N`, `frames`, and `transformer_block.N.0`
+  /// and `transformer_2_block.N.0` the first time that denoiser runs. Of FLUX also `clip_hidden`,
+  /// `pooled_prompt_embeds`, `image`, and in the first step `double_block.N.P` and
+  /// `single_block.N.P`, where P is 0 for the text and 1 for the image.
+  ///
+  /// The value is good during the call only.
   std::function<void(std::string_view stage, const at::Tensor& value)> stage;
 };
+
+/// Tells a stage, if somebody listens.
+void tell_stage(const run_callbacks& tell, std::string_view name, const at::Tensor& value);
+
+/// Returns the name of one stage of several: `noise.3`.
+[[nodiscard]] std::string numbered(std::string_view stage, std::size_t index);
+
+/// Returns an observer that tells what each block of a list returns as `LIST.N.0`; an empty one if
+/// nobody listens. `tell` outlives it.
+[[nodiscard]] block_observer block_stages(const run_callbacks& tell, std::string list);
 
 } // namespace ferry

@@ -5,7 +5,7 @@
 
 #include <ferry/torch/call.hpp>
 
-#include "models/umt5_encoder.hpp"
+#include "models/t5_encoder.hpp"
 #include "models/wan_decoder.hpp"
 #include "models/wan_transformer.hpp"
 
@@ -22,28 +22,6 @@ at::Tensor row(const std::vector<std::int64_t>& values) {
 at::Tensor mask_of(const prompt& text) {
   return text.mask.empty() ? at::ones({1, static_cast<std::int64_t>(text.ids.size())}, at::kLong)
                            : row(text.mask);
-}
-
-/// `noise.3`
-std::string numbered(std::string_view stage, std::size_t index) {
-  std::string name{stage};
-  name.append(".").append(std::to_string(index));
-  return name;
-}
-
-block_observer blocks_to(const run_callbacks& tell, std::string list) {
-  if (!tell.stage) {
-    return {};
-  }
-  return [&tell, list = std::move(list)](std::size_t index, const at::Tensor& hidden) {
-    tell.stage(numbered(list, index) + ".0", hidden);
-  };
-}
-
-void stage(const run_callbacks& tell, const std::string& name, const at::Tensor& value) {
-  if (tell.stage) {
-    tell.stage(name, value);
-  }
 }
 
 bool guided(const request& asked) {
@@ -89,8 +67,8 @@ at::Tensor wan_pipeline::encode(const prompt& text, const block_observer& observ
 at::Tensor wan_pipeline::denoise(const request& asked, const at::Tensor& text,
                                  const at::Tensor& negative_text, const run_callbacks& tell) const {
   const flow_match_euler schedule{schedule_, static_cast<std::size_t>(asked.steps)};
-  stage(tell, "timesteps", at::tensor(schedule.timesteps()));
-  stage(tell, "sigmas", at::tensor(schedule.sigmas()));
+  tell_stage(tell, "timesteps", at::tensor(schedule.timesteps()));
+  tell_stage(tell, "sigmas", at::tensor(schedule.sigmas()));
   auto latents = starting_latents(asked, limits_);
   const wan_transformer* previous = nullptr;
   for (std::size_t i = 0; i < schedule.steps(); ++i) {
@@ -101,19 +79,19 @@ at::Tensor wan_pipeline::denoise(const request& asked, const at::Tensor& text,
     const bool low_noise = boundary_ && timestep < *boundary_;
     const auto& denoiser = low_noise ? *transformer_2_ : *transformer_;
     const auto observe = &denoiser == previous ? block_observer{}
-                         : low_noise           ? blocks_to(tell, "transformer_2_block")
-                                               : blocks_to(tell, "transformer_block");
+                         : low_noise           ? block_stages(tell, "transformer_2_block")
+                                               : block_stages(tell, "transformer_block");
     previous = &denoiser;
 
     auto velocity = call(denoiser, latents, timestep, text, observe);
-    stage(tell, numbered("noise", i), velocity);
+    tell_stage(tell, numbered("noise", i), velocity);
     if (guided(asked)) {
       const auto unguided = call(denoiser, latents, timestep, negative_text, block_observer{});
-      stage(tell, numbered("noise_uncond", i), unguided);
+      tell_stage(tell, numbered("noise_uncond", i), unguided);
       velocity = unguided + (velocity - unguided) * asked.guidance;
     }
     latents = schedule.step(i, velocity, latents);
-    stage(tell, numbered("latents", i), latents);
+    tell_stage(tell, numbered("latents", i), latents);
     if (tell.step_ended) {
       tell.step_ended(i, schedule.steps());
     }
@@ -123,9 +101,9 @@ at::Tensor wan_pipeline::denoise(const request& asked, const at::Tensor& text,
 
 at::Tensor wan_pipeline::draw(const at::Tensor& latents, const run_callbacks& tell) const {
   const auto scaled = decoder_->scaled(latents);
-  stage(tell, "vae_input", scaled);
+  tell_stage(tell, "vae_input", scaled);
   auto pictures = call_method(*decoder_, "decode", &wan_decoder::decode, scaled);
-  stage(tell, "frames", pictures.transpose(0, 1).unsqueeze(0));
+  tell_stage(tell, "frames", pictures.transpose(0, 1).unsqueeze(0));
   return pictures;
 }
 
@@ -149,12 +127,12 @@ result<generated> wan_pipeline::run(const request& asked, const run_callbacks& t
     return tl::unexpected{valid.error()};
   }
   const c10::InferenceMode no_gradients;
-  const auto text = encode(asked.positive, blocks_to(tell, "encoder_block"));
-  stage(tell, "prompt_embeds", text);
+  const auto text = encode(asked.positive, block_stages(tell, "encoder_block"));
+  tell_stage(tell, "prompt_embeds", text);
   at::Tensor negative_text;
   if (guided(asked)) {
     negative_text = encode(asked.negative, {});
-    stage(tell, "negative_prompt_embeds", negative_text);
+    tell_stage(tell, "negative_prompt_embeds", negative_text);
   }
   generated made;
   made.latents = denoise(asked, text, negative_text, tell);

@@ -17,7 +17,7 @@
 
 namespace ferry {
 
-class umt5_encoder;
+class t5_encoder;
 class wan_decoder;
 class wan_transformer;
 
@@ -51,7 +51,7 @@ private:
   flow_match_config schedule_;
   request_limits limits_;
   std::optional<double> boundary_; ///< Timestep below which the second denoiser takes over.
-  std::shared_ptr<umt5_encoder> encoder_;
+  std::shared_ptr<t5_encoder> encoder_;
   std::shared_ptr<wan_transformer> transformer_;
   std::shared_ptr<wan_transformer> transformer_2_; ///< Null where there is one denoiser.
   std::shared_ptr<wan_decoder> decoder_;           ///< Null where the checkpoint has none.

@@ -6,7 +6,7 @@
 
 #include "models/component_config.hpp"
 #include "models/component_loading.hpp"
-#include "models/umt5_encoder.hpp"
+#include "models/t5_encoder.hpp"
 #include "models/wan_decoder.hpp"
 #include "models/wan_pipeline.hpp"
 #include "models/wan_transformer.hpp"
@@ -55,8 +55,9 @@ result<wan_pipeline> wan_pipeline::load(const std::filesystem::path& directory) 
   wan_pipeline loaded;
   component_config schedule{directory / "scheduler" / "scheduler_config.json", problems};
   loaded.schedule_ = read_flow_match_config(schedule);
+  schedule.expect_off("use_dynamic_shifting");
   component_config encoder_file{directory / "text_encoder" / "config.json", problems};
-  const auto encoder = read_umt5_config(encoder_file);
+  const auto encoder = read_t5_config(encoder_file, t5_positions::per_block);
   component_config first_file{directory / "transformer" / "config.json", problems};
   const auto first = read_wan_config(first_file);
   check_denoiser("transformer", first, first, encoder.width, problems);
@@ -93,7 +94,7 @@ result<wan_pipeline> wan_pipeline::load(const std::filesystem::path& directory) 
     return tl::unexpected{summary(problems)};
   }
 
-  loaded.encoder_ = load_component<umt5_encoder>(directory, "text_encoder", encoder, problems);
+  loaded.encoder_ = load_component<t5_encoder>(directory, "text_encoder", encoder, problems);
   loaded.transformer_ = load_component<wan_transformer>(directory, "transformer", first, problems);
   if (second) {
     loaded.transformer_2_ =

@@ -3,24 +3,17 @@
 
 #include "models/wan_transformer.hpp"
 
+#include "models/rotary.hpp"
+#include "models/timestep_code.hpp"
+
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <string>
 
 namespace ferry {
 namespace {
 
 constexpr std::int64_t largest = std::int64_t{1} << 20;
-
-/// Turns of each pair of a head's channels for the positions along one axis, `[positions, pairs]`.
-at::Tensor axis_turns(std::int64_t positions, std::int64_t channels) {
-  constexpr double theta = 10000.0;
-  const auto exponent = at::arange(0, channels, 2, at::kDouble) / channels;
-  const auto frequency = at::pow(theta, exponent).reciprocal_();
-  const auto angle = at::outer(at::arange(positions, at::kDouble), frequency);
-  return at::complex(angle.cos().to(at::kFloat), angle.sin().to(at::kFloat));
-}
 
 /// Each token's turns: a head's channels are divided between time, rows and columns.
 at::Tensor rotary_turns(at::IntArrayRef grid, std::int64_t head_width) {
@@ -30,24 +23,11 @@ at::Tensor rotary_turns(at::IntArrayRef grid, std::int64_t head_width) {
   for (std::size_t axis = 0; axis < 3; ++axis) {
     std::array<std::int64_t, 4> shape{1, 1, 1, channels[axis] / 2};
     shape[axis] = grid[axis];
-    axes.push_back(axis_turns(grid[axis], channels[axis])
+    axes.push_back(axis_turns(at::arange(grid[axis]), channels[axis])
                        .view(shape)
                        .expand({grid[0], grid[1], grid[2], channels[axis] / 2}));
   }
   return at::cat(axes, -1).view({1, grid[0] * grid[1] * grid[2], 1, head_width / 2});
-}
-
-at::Tensor rotate(const at::Tensor& heads, const at::Tensor& turns) {
-  const auto pairs = at::view_as_complex(heads.to(at::kFloat).unflatten(-1, {-1, 2}));
-  return at::view_as_real(pairs * turns).flatten(-2).to(heads.scalar_type());
-}
-
-/// Cosines, then sines, of `timestep` at geometrically falling frequencies, `[1, frequencies]`.
-at::Tensor timestep_code(double timestep, std::int64_t frequencies) {
-  const auto half = frequencies / 2;
-  const auto exponent = at::arange(half, at::kFloat) * -std::log(10000.0) / half;
-  const auto angle = (exponent.exp() * timestep).unsqueeze(0);
-  return at::cat({angle.cos(), angle.sin()}, -1);
 }
 
 at::Tensor plain_norm_f32(const at::Tensor& input, std::int64_t width, double epsilon) {

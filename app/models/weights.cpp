@@ -28,6 +28,10 @@ weights weights::child(std::string_view path) const {
   return place;
 }
 
+bool weights::has(std::string_view name) const {
+  return (*find_)(prefix_ + std::string{name}).defined();
+}
+
 at::Tensor weights::take(std::string_view name, at::IntArrayRef shape) const {
   return take_first({name}, shape);
 }

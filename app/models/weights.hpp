@@ -31,6 +31,9 @@ public:
   /// Returns the place one dotted path further down.
   [[nodiscard]] weights child(std::string_view path) const;
 
+  /// Returns whether there is a tensor called `name` here.
+  [[nodiscard]] bool has(std::string_view name) const;
+
   /// Returns the tensor called `name` here, the checkpoint's own memory.
   [[nodiscard]] at::Tensor take(std::string_view name, at::IntArrayRef shape) const;
 

@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "models/umt5_encoder.hpp"
+#include "models/t5_encoder.hpp"
 
 #include <ATen/ATen.h>
 
 #include <cmath>
 #include <string>
+#include <tuple>
+#include <utility>
 
 namespace ferry {
 namespace {
@@ -15,7 +17,7 @@ constexpr std::int64_t largest = std::int64_t{1} << 20;
 
 /// Classes of relative distance: one each for the near ones, then logarithmically wider ones, the
 /// upper half for tokens that come later.
-at::Tensor distance_classes(std::int64_t tokens, const umt5_config& config) {
+at::Tensor distance_classes(std::int64_t tokens, const t5_config& config) {
   const auto position = at::arange(tokens, at::kLong);
   const auto offset = position.unsqueeze(0) - position.unsqueeze(1);
   const auto per_direction = config.buckets / 2;
@@ -44,8 +46,9 @@ at::Tensor within_f16(at::Tensor hidden) {
 
 } // namespace
 
-umt5_config read_umt5_config(component_config& file) {
-  umt5_config config;
+t5_config read_t5_config(component_config& file, t5_positions positions) {
+  t5_config config;
+  config.positions = positions;
   config.vocabulary = file.integer("vocab_size", 1, std::int64_t{1} << 24);
   config.width = file.integer("d_model", 1, largest);
   config.head_width = file.integer("d_kv", 1, largest);
@@ -60,7 +63,8 @@ umt5_config read_umt5_config(component_config& file) {
   return config;
 }
 
-umt5_block::umt5_block(const weights& source, const umt5_config& config) : heads_{config.heads} {
+t5_block::t5_block(const weights& source, const t5_config& config, table distances)
+    : heads_{config.heads} {
   const auto inner = config.heads * config.head_width;
   const auto projection = [&](std::string_view path, std::int64_t in, std::int64_t out) {
     return add_layer<linear>(*this, source, path, in, out, bias::absent);
@@ -69,8 +73,10 @@ umt5_block::umt5_block(const weights& source, const umt5_config& config) : heads
   k_ = projection("layer.0.SelfAttention.k", config.width, inner);
   v_ = projection("layer.0.SelfAttention.v", config.width, inner);
   o_ = projection("layer.0.SelfAttention.o", inner, config.width);
-  distance_bias_ = add_layer<embedding>(
-      *this, source, "layer.0.SelfAttention.relative_attention_bias", config.buckets, heads_);
+  if (distances == table::own) {
+    distance_bias_ = add_layer<embedding>(
+        *this, source, "layer.0.SelfAttention.relative_attention_bias", config.buckets, heads_);
+  }
   attention_norm_ =
       add_layer<t5_rms_norm>(*this, source, "layer.0.layer_norm", config.width, config.epsilon);
   gate_ = projection("layer.1.DenseReluDense.wi_0", config.width, config.ffn_width);
@@ -80,42 +86,45 @@ umt5_block::umt5_block(const weights& source, const umt5_config& config) : heads
       add_layer<t5_rms_norm>(*this, source, "layer.1.layer_norm", config.width, config.epsilon);
 }
 
-at::Tensor umt5_block::attend(const at::Tensor& normed, const at::Tensor& distances,
-                              const at::Tensor& mask) const {
+at::Tensor t5_block::attend(const at::Tensor& normed, const at::Tensor& bias) const {
   const auto q = split_heads(q_->forward(normed), heads_);
   const auto k = split_heads(k_->forward(normed), heads_);
   const auto v = split_heads(v_->forward(normed), heads_);
-  const auto position_bias = distance_bias_->forward(distances).permute({2, 0, 1}).unsqueeze(0);
-  const auto scores = at::matmul(q, k.transpose(-1, -2)).add_(position_bias + mask);
+  const auto scores = at::matmul(q, k.transpose(-1, -2)).add_(bias);
   const auto weight = at::softmax(scores, -1, at::kFloat).to(v.scalar_type());
   return o_->forward(at::matmul(weight, v).transpose(1, 2).flatten(2));
 }
 
-at::Tensor umt5_block::forward(const at::Tensor& hidden, const at::Tensor& distances,
-                               const at::Tensor& mask) const {
-  const auto attended =
-      within_f16(hidden + attend(attention_norm_->forward(hidden), distances, mask));
+std::pair<at::Tensor, at::Tensor> t5_block::forward(const at::Tensor& hidden,
+                                                    const at::Tensor& distances,
+                                                    const at::Tensor& inherited,
+                                                    const at::Tensor& mask) const {
+  auto bias = distance_bias_ ? distance_bias_->forward(distances).permute({2, 0, 1}).unsqueeze(0)
+                             : inherited;
+  const auto attended = within_f16(hidden + attend(attention_norm_->forward(hidden), bias + mask));
   const auto normed = ffn_norm_->forward(attended);
   const auto gated = at::gelu(gate_->forward(normed), "tanh").mul_(up_->forward(normed));
-  return within_f16(attended + down_->forward(gated));
+  return {within_f16(attended + down_->forward(gated)), std::move(bias)};
 }
 
-umt5_encoder::umt5_encoder(const weights& source, const umt5_config& config) : config_{config} {
+t5_encoder::t5_encoder(const weights& source, const t5_config& config) : config_{config} {
   tokens_ = std::make_shared<embedding>(source.take_first(
       {"shared.weight", "encoder.embed_tokens.weight"}, {config.vocabulary, config.width}));
   attach(*this, "shared", tokens_);
-  blocks_ = std::make_shared<block_list<umt5_block>>();
+  blocks_ = std::make_shared<block_list<t5_block>>();
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    blocks_->push_back(std::make_shared<umt5_block>(
-        source.child("encoder.block").child(std::to_string(i)), config));
+    const bool own = i == 0 || config.positions == t5_positions::per_block;
+    blocks_->push_back(
+        std::make_shared<t5_block>(source.child("encoder.block").child(std::to_string(i)), config,
+                                   own ? t5_block::table::own : t5_block::table::none));
   }
   attach(*this, "encoder.block", blocks_);
   final_norm_ = add_layer<t5_rms_norm>(*this, source, "encoder.final_layer_norm", config.width,
                                        config.epsilon);
 }
 
-at::Tensor umt5_encoder::forward(const at::Tensor& ids, const at::Tensor& mask,
-                                 const block_observer& observe) const {
+at::Tensor t5_encoder::forward(const at::Tensor& ids, const at::Tensor& mask,
+                               const block_observer& observe) const {
   auto hidden = tokens_->forward(ids);
   const auto distances = distance_classes(ids.size(1), config_);
   const auto never = hidden.scalar_type() == at::kHalf ? -6e4 : -1e38;
@@ -123,7 +132,13 @@ at::Tensor umt5_encoder::forward(const at::Tensor& ids, const at::Tensor& mask,
                             .masked_fill_(mask == 0, never)
                             .unsqueeze(1)
                             .unsqueeze(1);
-  hidden = run_blocks(*blocks_, std::move(hidden), observe, distances, excluded);
+  at::Tensor bias;
+  for (std::size_t i = 0; i < blocks_->size(); ++i) {
+    std::tie(hidden, bias) = (*blocks_)[i](hidden, distances, bias, excluded);
+    if (observe) {
+      observe(i, hidden);
+    }
+  }
   return final_norm_->forward(hidden);
 }
 
