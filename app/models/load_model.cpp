@@ -5,6 +5,7 @@
 
 #include <ferry/offload/pipeline_directory.hpp>
 
+#include "models/flux_pipeline.hpp"
 #include "models/wan_pipeline.hpp"
 
 #include <array>
@@ -32,6 +33,7 @@ struct family {
 };
 
 constexpr std::array families{
+    family{"FluxPipeline", load_as<flux_pipeline>},
     family{"WanPipeline", load_as<wan_pipeline>},
 };
 

@@ -3,6 +3,7 @@
 
 #include "models/load_model.hpp"
 
+#include "models/flux_pipeline.hpp"
 #include "models/wan_pipeline.hpp"
 #include "pipeline_copy.hpp"
 #include "torch/catch.hpp"
@@ -16,14 +17,15 @@ using ferry::test::pipeline_copy;
 } // namespace
 
 TEST_CASE("a directory is opened as the family that its index names") {
-  const auto model = load_model(golden("wan-tiny"));
+  const auto wan = load_model(golden("wan-tiny")).value();
+  const auto flux = load_model(golden("flux-tiny")).value();
 
-  REQUIRE(model);
-  CHECK(dynamic_cast<const ferry::wan_pipeline*>(model->get()) != nullptr);
+  CHECK(dynamic_cast<const ferry::wan_pipeline*>(wan.get()) != nullptr);
+  CHECK(dynamic_cast<const ferry::flux_pipeline*>(flux.get()) != nullptr);
 }
 
 TEST_CASE("a model can do what it asks for by default") {
-  const auto name = GENERATE("wan-tiny", "wan-dual-tiny");
+  const auto name = GENERATE("wan-tiny", "wan-dual-tiny", "flux-tiny");
   const auto model = load_model(golden(name)).value();
 
   CHECK(model->check(model->defaults()));
@@ -39,7 +41,7 @@ TEST_CASE("a family that this build does not know is refused with those it knows
   REQUIRE(!model);
   CHECK(model.error().code == ferry::errc::unsupported);
   CHECK_THAT(model.error().detail,
-             Catch::Contains("unknown class 'PaintPipeline'; known are WanPipeline"));
+             Catch::Contains("unknown class 'PaintPipeline'; known are FluxPipeline, WanPipeline"));
 }
 
 TEST_CASE("a family's own refusal is handed on") {

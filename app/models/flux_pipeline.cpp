@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/flux_pipeline.hpp"
+
+#include <ferry/torch/call.hpp>
+
+#include "models/clip_encoder.hpp"
+#include "models/flux_transformer.hpp"
+#include "models/image_decoder.hpp"
+#include "models/t5_encoder.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+namespace ferry {
+namespace {
+
+at::Tensor row(const std::vector<std::int64_t>& values) {
+  return at::tensor(values, at::kLong).unsqueeze(0);
+}
+
+flux_observer blocks_to(const run_callbacks& tell, std::string list) {
+  if (!tell.stage) {
+    return {};
+  }
+  return [&tell, list = std::move(list)](std::size_t index, const flux_tokens& tokens) {
+    const auto name = numbered(list, index);
+    tell.stage(name + ".0", tokens.text);
+    tell.stage(name + ".1", tokens.image);
+  };
+}
+
+} // namespace
+
+torch_pipeline_description flux_pipeline::description() const {
+  std::vector<torch_component> components{
+      {"text_encoder", clip_}, {"text_encoder_2", t5_}, {"transformer", transformer_}};
+  component_roles roles;
+  roles.encoders = {"text_encoder", "text_encoder_2"};
+  roles.dits = {"transformer"};
+  if (decoder_) {
+    components.push_back({"vae", decoder_});
+    roles.vaes = {"vae"};
+  }
+  offload_plan plan;
+  plan.block_attrs["transformer"] = {"transformer_blocks", "single_transformer_blocks"};
+  plan.resident_dit_paths = {"transformer"};
+  plan.encoder_block_attrs = {{"text_encoder", {"encoder.layers"}},
+                              {"text_encoder_2", {"encoder.block"}}};
+  plan.encoder_component_types = {{"text_encoder", "text_encoder"},
+                                  {"text_encoder_2", "text_encoder"}};
+  plan.encoder_dlo_weight_replication = {"text_encoder", "text_encoder_2"};
+  return {.type_name = "ferry::flux_pipeline",
+          .components = std::move(components),
+          .roles = std::move(roles),
+          .plan = std::move(plan)};
+}
+
+request flux_pipeline::defaults() const {
+  request asked;
+  asked.positive.ids = {5, 17, 9, 33};
+  asked.guidance = 3.5;
+  asked.frames = 1;
+  return asked;
+}
+
+result<request> flux_pipeline::inputs_of(const reference_run& reference) const {
+  return read_flux_request(reference, limits_);
+}
+
+result<void> flux_pipeline::check(const request& asked) const {
+  return validate(asked, limits_);
+}
+
+flux_pipeline::encoded flux_pipeline::encode(const request& asked,
+                                             const run_callbacks& tell) const {
+  const auto clip = call(*clip_, row(asked.positive.ids));
+  tell_stage(tell, "clip_hidden", clip.hidden);
+  tell_stage(tell, "pooled_prompt_embeds", clip.pooled);
+  const auto ids = row(second_prompt(asked).ids);
+  auto text = call(*t5_, ids, at::ones_like(ids), block_stages(tell, "encoder_block"));
+  tell_stage(tell, "prompt_embeds", text);
+  return {std::move(text), clip.pooled};
+}
+
+at::Tensor flux_pipeline::denoise(const request& asked, const encoded& prompt,
+                                  const run_callbacks& tell) const {
+  const auto grid = token_grid(asked, limits_);
+  const flow_match_euler schedule{schedule_, static_cast<std::size_t>(asked.steps),
+                                  grid[0] * grid[1]};
+  tell_stage(tell, "timesteps", at::tensor(schedule.timesteps()));
+  tell_stage(tell, "sigmas", at::tensor(schedule.sigmas()));
+  flux_input input{.image = starting_latents(asked, limits_),
+                   .text = prompt.text,
+                   .pooled = prompt.pooled,
+                   .grid = grid,
+                   .guidance = asked.guidance};
+  for (std::size_t i = 0; i < schedule.steps(); ++i) {
+    if (tell.step_begins) {
+      tell.step_begins(i, schedule.steps());
+    }
+    input.timestep = schedule.timesteps()[i];
+    const auto velocity = i == 0 ? call(*transformer_, input, blocks_to(tell, "double_block"),
+                                        blocks_to(tell, "single_block"))
+                                 : call(*transformer_, input, flux_observer{}, flux_observer{});
+    tell_stage(tell, numbered("noise", i), velocity);
+    input.image = schedule.step(i, velocity, input.image);
+    tell_stage(tell, numbered("latents", i), input.image);
+    if (tell.step_ended) {
+      tell.step_ended(i, schedule.steps());
+    }
+  }
+  return input.image;
+}
+
+at::Tensor flux_pipeline::decode(const at::Tensor& latents, const request& asked,
+                                 const run_callbacks& tell) const {
+  if (!decoder_) {
+    return {};
+  }
+  const auto scaled =
+      unpack_latents(latents, token_grid(asked, limits_)) / scaling_factor_ + shift_factor_;
+  tell_stage(tell, "vae_input", scaled);
+  auto image = call_method(*decoder_, "decode", &image_decoder::decode, scaled);
+  tell_stage(tell, "image", image);
+  return image.clamp_(-1, 1);
+}
+
+result<generated> flux_pipeline::run(const request& asked, const run_callbacks& tell) const {
+  if (auto valid = check(asked); !valid) {
+    return tl::unexpected{valid.error()};
+  }
+  const c10::InferenceMode no_gradients;
+  auto latents = denoise(asked, encode(asked, tell), tell);
+  auto pictures = decode(latents, asked, tell);
+  return generated{.latents = std::move(latents), .pictures = std::move(pictures)};
+}
+
+} // namespace ferry
