@@ -67,7 +67,13 @@ void add_request(CLI::App& command, run_options& options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("IDS");
-  group->add_option("--negative-prompt-ids", options.negative_prompt_ids, "Token ids (1)")
+  group
+      ->add_option("--second-prompt-ids", options.second_prompt_ids,
+                   "Token ids for flux's T5 encoder (those of --prompt-ids)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("IDS");
+  group->add_option("--negative-prompt-ids", options.negative_prompt_ids, "Token ids, wan only (1)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("IDS");
@@ -77,10 +83,13 @@ void add_request(CLI::App& command, run_options& options) {
   group->add_option("--steps", options.steps, "Denoising steps (4)")->type_name("N");
   group
       ->add_option("--guidance", options.guidance,
-                   "Classifier-free guidance; 1 or less turns it off (wan: 4)")
+                   "wan: classifier-free guidance, 1 or less turns it off (4); flux: what the "
+                   "denoiser is told (3.5)")
       ->type_name("X");
   group->add_option("--size", options.size, "Width and height in pixels (96x64)")->type_name("WxH");
-  group->add_option("--frames", options.frames, "Frames, one more than a multiple of 4 (9)")
+  group
+      ->add_option("--frames", options.frames,
+                   "wan: frames, one more than a multiple of 4 (9); flux: 1")
       ->type_name("N");
 }
 

@@ -31,6 +31,7 @@ struct run_options {
 
   // One request. What is not given has a default, except with a reference, which has them all.
   std::vector<std::int64_t> prompt_ids;
+  std::vector<std::int64_t> second_prompt_ids;
   std::vector<std::int64_t> negative_prompt_ids;
   std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> steps;

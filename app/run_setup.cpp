@@ -52,8 +52,9 @@ result<void> read_size(std::string_view text, request& asked) {
 }
 
 bool describes_request(const run_options& options) {
-  return !options.prompt_ids.empty() || !options.negative_prompt_ids.empty() || options.seed ||
-         options.steps || options.guidance || options.size || options.frames;
+  return !options.prompt_ids.empty() || !options.second_prompt_ids.empty() ||
+         !options.negative_prompt_ids.empty() || options.seed || options.steps ||
+         options.guidance || options.size || options.frames;
 }
 
 result<request> read_request(const run_options& options, const diffusion_model& model,
@@ -63,6 +64,8 @@ result<request> read_request(const run_options& options, const diffusion_model& 
   auto asked = model.defaults();
   if (!options.prompt_ids.empty())
     asked.positive.ids = options.prompt_ids;
+  if (!options.second_prompt_ids.empty())
+    asked.second.ids = options.second_prompt_ids;
   if (!options.negative_prompt_ids.empty())
     asked.negative.ids = options.negative_prompt_ids;
   asked.seed = options.seed.value_or(asked.seed);
@@ -126,7 +129,8 @@ result<run_setup> set_up(const run_options& options) {
   if (options.reference) {
     if (describes_request(options))
       return refuse("--reference brings the request along; leave --prompt-ids, "
-                    "--negative-prompt-ids, --seed, --steps, --guidance, --size and --frames out");
+                    "--second-prompt-ids, --negative-prompt-ids, --seed, --steps, --guidance, "
+                    "--size and --frames out");
     auto opened = reference_run::open(*options.reference);
     if (!opened)
       return tl::unexpected(opened.error());

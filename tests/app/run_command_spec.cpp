@@ -62,7 +62,8 @@ std::vector<float> planes_of_frame(const std::string& path, std::size_t index) {
 }
 
 TEST_CASE("a streamed run agrees with the reference and with the resident run", "[app][run]") {
-  const auto checkpoint = GENERATE("wan-tiny", "wan-dual-tiny");
+  const auto [checkpoint, steps] = GENERATE(
+      table<std::string, std::size_t>({{"wan-tiny", 4}, {"wan-dual-tiny", 4}, {"flux-tiny", 3}}));
   const auto device = GENERATE("sim", "host");
 
   const auto done = run_program({"run", data(checkpoint), "--reference",
@@ -79,8 +80,72 @@ TEST_CASE("a streamed run agrees with the reference and with the resident run", 
   CHECK(report["tickets_in_flight"] == 0);
   CHECK(report["device_allocations_after_warmup"] == 0);
   CHECK(report["blocking_loads"] <= 3);
-  CHECK(report["step_s"].size() == 4);
+  CHECK(report["step_s"].size() == steps);
   CHECK(report["wall_s"] > 0);
+}
+
+TEST_CASE("both block lists of a denoiser are streamed, and both encoders", "[app][run]") {
+  const auto done = run_program(
+      {"run", data("flux-tiny"), "--config", layer, "--device", "sim", "--report", "-"});
+
+  REQUIRE(done.code == 0);
+  const auto components = json::parse(done.out)["components"];
+  CHECK(components["transformer"]["blocks"] == 3 + 5);
+  CHECK(components["text_encoder"]["blocks"] == 3);
+  CHECK(components["text_encoder_2"]["blocks"] == 4);
+  CHECK(components["vae"]["blocks"] == 0);
+}
+
+TEST_CASE("a run with one kind of component selected leaves the other in place", "[app][run]") {
+  const auto component = GENERATE(as<std::string>(), "dit", "text_encoder");
+  const auto device = GENERATE("sim", "host");
+  const auto config = R"({"mode":"layer","components":[")" + component + "\"]}";
+
+  const auto done = run_program({"run", data("flux-tiny"), "--reference",
+                                 data("flux-tiny") + "/reference.safetensors", "--config", config,
+                                 "--device", device, "--compare-resident", "--report", "-"});
+
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+  CHECK(report["output_equals_resident"] == true);
+  CHECK(report["components"]["transformer"]["selected"] == (component == "dit"));
+  CHECK(report["components"]["text_encoder_2"]["selected"] == (component == "text_encoder"));
+}
+
+TEST_CASE("the second encoder takes ids of its own", "[app][run]") {
+  const auto digest = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"run", data("flux-tiny"), "--device", "sim",      "--steps",
+                                 "1",   "--prompt-ids",    "3,4",      "--report", "-"};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto done = run_program(all);
+    REQUIRE(done.code == 0);
+    return json::parse(done.out)["output_sha256"];
+  };
+
+  const auto shared = digest({});
+
+  CHECK(digest({"--second-prompt-ids", "3,4"}) == shared);
+  CHECK(digest({"--second-prompt-ids", "3,5"}) != shared);
+}
+
+TEST_CASE("what an image pipeline cannot do is refused by name and limit", "[app][run]") {
+  using words = std::vector<std::string>;
+  const auto [arguments, expected] = GENERATE(table<words, std::string>({
+      {{"--frames", "5"}, "frames is 5; expected 1"},
+      {{"--size", "100x64"}, "the width of size 100x64 is 100; expected a multiple of 8"},
+      {{"--negative-prompt-ids", "1"}, "takes no negative prompt"},
+      {{"--prompt-ids", "256"}, "prompt_ids[0] is 256; expected an integer from 0 to 255"},
+      {{"--second-prompt-ids", "256"}, "second_prompt_ids[0] is 256"},
+      {{"--guidance", "-1"}, "guidance is -1"},
+      {{"--steps", "1000000"}, "steps is 1000000"},
+  }));
+  words all{"run", data("flux-tiny"), "--device", "sim"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+
+  const auto done = run_program(all);
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(expected));
 }
 
 TEST_CASE("a run on the simulated device takes the same virtual time every time", "[app][run]") {
@@ -139,10 +204,11 @@ TEST_CASE("pictures are the reference's frames in 8 bits", "[app][run]") {
 }
 
 TEST_CASE("a single frame is a picture", "[app][run]") {
+  const auto* checkpoint = GENERATE("wan-tiny", "flux-tiny");
   const test::scratch_directory scratch;
   const auto out = scratch.path() / "out";
 
-  const auto done = run_program({"run", data("wan-tiny"), "--device", "host", "--steps", "1",
+  const auto done = run_program({"run", data(checkpoint), "--device", "host", "--steps", "1",
                                  "--frames", "1", "--output", out.string()});
 
   CHECK(done.code == 0);
@@ -209,6 +275,7 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
       {{"--size", "7x3"}, "size"},
       {{"--steps", "0"}, "steps"},
       {{"--prompt-ids", "999999"}, "999999"},
+      {{"--second-prompt-ids", "7"}, "this pipeline has one text encoder"},
       {{"--reference", "/no/such/reference"}, "/no/such/reference"},
       {{"--reference", "any", "--steps", "2"}, "leave --prompt-ids"},
       {{"--report", "/no/such/directory/r.json"}, "/no/such/directory"},
