@@ -5,9 +5,9 @@
 #include <ferry/platform/quantity.hpp>
 
 #include "checkpoint_options.hpp"
+#include "checkpoint_plan.hpp"
 #include "command.hpp"
 #include "progress_bar.hpp"
-#include "wan_checkpoint.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -65,16 +65,16 @@ void clean(const fs::path& directory, bool is_new) {
     fs::remove_all(entry, ignored);
 }
 
-exit_code write_checkpoint(const checkpoint_options& options) {
-  const auto shape = shape_of(options);
-  if (!shape)
-    return report(shape.error(), exit_code::rejected);
+exit_code run_checkpoint(const checkpoint_options& options) {
+  const auto plan = plan_of(options);
+  if (!plan)
+    return report(plan.error(), exit_code::rejected);
   const auto shard_bytes = parse_bytes(options.shard_size);
   if (!shard_bytes)
     return report(
         {.code = shard_bytes.error().code, .detail = "--shard-size: " + shard_bytes.error().detail},
         exit_code::rejected);
-  const auto bytes = weight_bytes(*shape);
+  const auto bytes = weight_bytes(*plan);
   if (const auto target = check_target(options.directory, bytes); !target)
     return report(target.error(), exit_code::rejected);
 
@@ -84,8 +84,8 @@ exit_code write_checkpoint(const checkpoint_options& options) {
   fs::create_directories(options.directory);
   {
     progress_bar bar("Writing " + options.directory.string(), bytes);
-    write_wan_checkpoint(options.directory, *shape, options.seed, *shard_bytes,
-                         [&](std::uint64_t written) { bar.advance(written); });
+    write_checkpoint(options.directory, *plan, options.seed, *shard_bytes,
+                     [&](std::uint64_t written) { bar.advance(written); });
   }
   steps.commit();
 
@@ -101,7 +101,7 @@ void add_checkpoint_command(CLI::App& program, exit_code& outcome) {
       "checkpoint", "Writes a pipeline with seeded random weights, for demos and benchmarks");
   const auto options = std::make_shared<checkpoint_options>();
   add_checkpoint_options(*command, *options);
-  command->callback([&outcome, options] { outcome = write_checkpoint(*options); });
+  command->callback([&outcome, options] { outcome = run_checkpoint(*options); });
 }
 
 } // namespace ferry

@@ -5,7 +5,7 @@
 
 #include <ferry/platform/error.hpp>
 
-#include "wan_checkpoint.hpp"
+#include "checkpoint_plan.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -27,6 +27,7 @@ struct checkpoint_options {
   bool no_vae = false;
 
   std::optional<std::int64_t> blocks;
+  std::optional<std::int64_t> single_blocks;
   std::optional<std::int64_t> hidden;
   std::optional<std::int64_t> head_dim;
   std::optional<std::int64_t> ffn;
@@ -44,8 +45,8 @@ struct checkpoint_options {
 /// Declares the options on `command`; parsing fills `options`, which outlives it.
 void add_checkpoint_options(CLI::App& command, checkpoint_options& options);
 
-/// Returns the size asked for.
+/// Returns the pipeline asked for.
 /// @return `invalid_argument` with the option, its value and what was expected
-[[nodiscard]] result<wan_shape> shape_of(const checkpoint_options& options);
+[[nodiscard]] result<checkpoint_plan> plan_of(const checkpoint_options& options);
 
 } // namespace ferry

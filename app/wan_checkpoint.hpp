@@ -6,12 +6,10 @@
 #include <ferry/offload/dtype.hpp>
 #include <ferry/offload/safetensors_writer.hpp>
 
+#include "checkpoint_plan.hpp"
 #include "wan_vae_checkpoint.hpp"
 
 #include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <string_view>
 #include <vector>
 
 namespace ferry {
@@ -40,18 +38,7 @@ struct wan_shape {
 [[nodiscard]] std::vector<tensor_declaration> wan_denoiser_tensors(const wan_shape& shape);
 [[nodiscard]] std::vector<tensor_declaration> wan_encoder_tensors(const wan_shape& shape);
 
-/// Returns the bytes of all weights together.
-[[nodiscard]] std::uint64_t weight_bytes(const wan_shape& shape);
-
-/// Writes a pipeline directory with seeded random weights, in the layout that diffusers saves.
-/// `model_index.json` comes last: until then the directory is no pipeline.
-///
-/// `progress` is called with the number of bytes written since the last call; what it throws ends
-/// the writing.
-/// @pre `directory` exists and is empty
-/// @throws ferry_error `io_failure`; what was written stays
-void write_wan_checkpoint(const std::filesystem::path& directory, const wan_shape& shape,
-                          std::uint64_t seed, std::uint64_t most_bytes_per_file,
-                          const std::function<void(std::uint64_t)>& progress);
+/// Returns the pipeline of that size, without an autoencoder where that has no width.
+[[nodiscard]] checkpoint_plan plan_checkpoint(const wan_shape& shape);
 
 } // namespace ferry

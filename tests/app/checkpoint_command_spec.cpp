@@ -94,6 +94,41 @@ TEST_CASE("written configurations have the keys that diffusers saves",
   CHECK(keys_of(scratch.path() / file) == expected);
 }
 
+TEST_CASE("a written checkpoint of FLUX is a pipeline of the size asked for",
+          "[app][checkpoint_command]") {
+  const test::scratch_directory scratch;
+
+  const auto done = run_program({"checkpoint", "flux", scratch.path().string(), "--blocks", "1",
+                                 "--hidden", "48", "--head-dim", "24"});
+
+  CHECK(done.code == 0);
+  const auto pipeline = read_pipeline_directory(scratch.path());
+  REQUIRE(pipeline);
+  CHECK(pipeline->class_name == "FluxPipeline");
+  CHECK(pipeline->components.size() == 5);
+  const auto denoiser = open(scratch.path() / "transformer");
+  CHECK(denoiser->find("transformer_blocks.0.attn.to_q.weight"));
+  CHECK_FALSE(denoiser->find("transformer_blocks.1.attn.to_q.weight"));
+  CHECK(denoiser->find("single_transformer_blocks.1.attn.to_q.weight"));
+}
+
+TEST_CASE("written configurations of FLUX have the keys that diffusers saves",
+          "[app][checkpoint_command]") {
+  const auto file =
+      GENERATE(as<std::string>(), "transformer/config.json", "text_encoder/config.json",
+               "text_encoder_2/config.json", "scheduler/scheduler_config.json", "vae/config.json",
+               "model_index.json");
+  const test::scratch_directory scratch;
+  const auto done = run_program({"checkpoint", "flux", scratch.path().string(), "--blocks", "1",
+                                 "--hidden", "48", "--head-dim", "24"});
+  REQUIRE(done.code == 0);
+
+  auto expected = keys_of(fs::path(FERRY_TEST_DATA "/flux-tiny") / file);
+  expected.erase("transformers_version");
+
+  CHECK(keys_of(scratch.path() / file) == expected);
+}
+
 TEST_CASE("the same seed gives the same bytes, however they are split into files",
           "[app][checkpoint_command]") {
   const test::scratch_directory scratch;

@@ -5,7 +5,7 @@
 
 #include <ferry/offload/checkpoint.hpp>
 
-#include "checkpoint_options.hpp"
+#include "checkpoint_shapes.hpp"
 #include "support/catch.hpp"
 
 #include <map>
@@ -64,13 +64,15 @@ TEST_CASE("an autoencoder of the real width has its 127 million parameters",
           "[app][wan_checkpoint]") {
   checkpoint_options options;
   options.no_vae = true;
-  const auto without = shape_of(options);
+  const auto without = wan_shape_of(options);
   options.no_vae = false;
   options.vae_width = 96;
-  const auto with = shape_of(options);
+  const auto with = wan_shape_of(options);
 
   REQUIRE((with && without));
-  const auto parameters = static_cast<double>(weight_bytes(*with) - weight_bytes(*without)) / 2;
+  const auto parameters = static_cast<double>(weight_bytes(plan_checkpoint(*with)) -
+                                              weight_bytes(plan_checkpoint(*without))) /
+                          2;
   CHECK(parameters == Approx(126.9e6).epsilon(0.001));
 }
 
@@ -82,10 +84,10 @@ TEST_CASE("presets have the parameters of the real denoisers", "[app][wan_checkp
   checkpoint_options options;
   options.preset = preset;
 
-  const auto shape = shape_of(options);
+  const auto shape = wan_shape_of(options);
 
   REQUIRE(shape);
-  const auto parameters = static_cast<double>(weight_bytes(*shape)) / 2;
+  const auto parameters = static_cast<double>(weight_bytes(plan_checkpoint(*shape))) / 2;
   CHECK(parameters > least);
   CHECK(parameters < most);
 }
@@ -94,10 +96,11 @@ TEST_CASE("a full encoder has its 5.7 billion parameters", "[app][wan_checkpoint
   checkpoint_options options;
   options.full_encoder = true;
 
-  const auto shape = shape_of(options);
+  const auto shape = wan_shape_of(options);
 
   REQUIRE(shape);
-  CHECK(static_cast<double>(weight_bytes(*shape)) / 2 == Approx(5.7e9).epsilon(0.02));
+  CHECK(static_cast<double>(weight_bytes(plan_checkpoint(*shape))) / 2 ==
+        Approx(5.7e9).epsilon(0.02));
 }
 
 TEST_CASE("a width given replaces that of the preset, and the feed-forward follows",
@@ -106,7 +109,7 @@ TEST_CASE("a width given replaces that of the preset, and the feed-forward follo
   options.preset = "wan-1.3b";
   options.hidden = 512;
 
-  const auto shape = shape_of(options);
+  const auto shape = wan_shape_of(options);
 
   REQUIRE(shape);
   CHECK(shape->hidden == 512);
