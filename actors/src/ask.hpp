@@ -8,6 +8,7 @@
 #include <ferry/platform/error.hpp>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 namespace ferry {
@@ -18,13 +19,15 @@ template <class Answer, class Handle, class Message>
                                  std::chrono::nanoseconds deadline, Message message) {
   result<Answer> outcome =
       tl::unexpected(failure{errc::deadline_exceeded, "no answer within the deadline"});
-  const caf::scoped_actor self{system};
+  std::optional<caf::scoped_actor> self{std::in_place, system};
   auto failed = [&](const caf::error& reason) { outcome = tl::unexpected(to_failure(reason)); };
-  auto pending = inquire(self.ptr(), whom, deadline, std::move(message));
+  auto pending = inquire(self->ptr(), whom, deadline, std::move(message));
   if constexpr (std::is_void_v<Answer>)
     pending.receive([&] { outcome = {}; }, failed);
   else
     pending.receive([&](Answer& answer) { outcome = std::move(answer); }, failed);
+  self.reset();
+  forget_system();
   return outcome;
 }
 

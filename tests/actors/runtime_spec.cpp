@@ -14,6 +14,7 @@
 #include <chrono>
 #include <fstream>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -130,6 +131,26 @@ TEST_CASE("a stop that the model holds up names the block, and the next one succ
   CHECK_THAT(stopped.error().detail, Catch::Contains("offloader") && Catch::Contains("blocks.2"));
   (*gate)->release(block_id{2});
   CHECK(subject.stop(10s));
+}
+
+TEST_CASE("threads that have started and called the runtime may outlive it", "[actors][runtime]") {
+  std::promise<void> called;
+  std::promise<void> gone;
+  auto subject = std::make_unique<runtime>(make_gpu(), runtime_options{});
+  std::thread other([&] {
+    static_cast<void>(subject->start());
+    static_cast<void>(subject->state());
+    called.set_value();
+    gone.get_future().wait();
+  });
+  called.get_future().wait();
+
+  REQUIRE(subject->state());
+  REQUIRE(subject->stop(10s)); // Would wait for the other thread to end.
+
+  subject = nullptr;
+  gone.set_value();
+  other.join();
 }
 
 TEST_CASE("a stop disables what is enabled", "[actors][runtime]") {
