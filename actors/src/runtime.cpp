@@ -3,7 +3,7 @@
 
 #include "ferry/actors/runtime.hpp"
 
-#include <ferry/actors/spawn.hpp>
+#include <ferry/actors/crew.hpp>
 #include <ferry/messages/type_ids.hpp>
 #include <ferry/offload/bare_weights.hpp>
 #include <ferry/offload/pipeline.hpp>
@@ -28,78 +28,16 @@ public:
   }
 };
 
-/// The children's handles, as the start steps pass them on.
-struct crew {
-  supervisor_actor supervisor;
-  host_memory_actor memory;
-  copy_stream_actor copies;
-  block_prefetcher_actor prefetcher;
-  cache_retention_actor retention; ///< Null without an allocator.
-  component_stager_actor stager;
-  offloader_actor offloader;
-};
-
-void post_retention(const crew& who) {
-  if (who.retention)
-    post(who.stager, use_cache_retention{who.retention});
-}
-
-std::vector<start_step> steps_for(caf::actor_system& system, const std::shared_ptr<device>& owner,
-                                  const runtime_options& options, crew& who) {
-  const offloader_options offloading{.slots = options.slots,
-                                     .device_memory = options.device_memory,
-                                     .acquire_deadline = options.acquire_deadline,
-                                     .request_deadline = options.request_deadline};
-  const host_memory_options pinning{.pinned_memory = options.pinned_memory};
-  std::vector<start_step> steps;
-  if (options.activations != nullptr)
-    steps.push_back({.name = "cache_retention",
-                     .spawn = [&system, options, &who]() -> child_actor {
-                       return who.retention =
-                                  spawn_cache_retention(system, threading::own_thread,
-                                                        options.activations, options.cache);
-                     },
-                     .policy = when_it_ends::restart,
-                     .restarted = [&who] { post_retention(who); }});
-  const std::vector<start_step> others{
-      {"host_memory",
-       [&system, pinning, &who]() -> child_actor {
-         return who.memory = spawn_host_memory(system, pinning);
-       }},
-      {"copy_stream_worker",
-       [&system, owner, &who]() -> child_actor {
-         return who.copies = spawn_copy_stream_worker(system, owner, who.supervisor);
-       }},
-      {"block_prefetcher",
-       [&system, owner, &who]() -> child_actor {
-         return who.prefetcher = spawn_block_prefetcher(system, owner, who.copies, who.supervisor);
-       }},
-      {"component_stager",
-       [&system, owner, &who]() -> child_actor {
-         who.stager = spawn_component_stager(system, threading::own_thread, owner);
-         post_retention(who);
-         return who.stager;
-       }},
-      {"offloader",
-       [&system, owner, &who, offloading]() -> child_actor {
-         return who.offloader =
-                    spawn_offloader(system, threading::own_thread, owner, offloading, who.memory,
-                                    who.copies, who.prefetcher, who.stager, who.supervisor);
-       }},
-  };
-  steps.insert(steps.end(), others.begin(), others.end());
-  return steps;
-}
-
 /// One started actor system. The handles go before it: it waits for every actor to be gone.
 struct engine {
-  explicit engine(std::size_t workers) : config(workers), system(config) {}
+  engine(const std::shared_ptr<device>& target, const runtime_options& options)
+      : config(options.worker_threads), system(config), who(spawn_crew(system, target, options)) {}
   // The supervisor ends its children, and the owner of the system the supervisor.
-  ~engine() { kill(who.supervisor); }
+  ~engine() { kill(who->supervisor); }
 
   system_config config;
   caf::actor_system system;
-  crew who;
+  std::shared_ptr<crew> who;
 };
 
 } // namespace
@@ -123,7 +61,7 @@ struct runtime::impl {
       return tl::unexpected(std::move(at.error()));
     return attempt([&]() -> result<Answer> {
       message.stamp = target->stamp();
-      auto answer = ask<Answer>((*at)->system, (*at)->who.offloader, deadline, std::move(message));
+      auto answer = ask<Answer>((*at)->system, (*at)->who->offloader, deadline, std::move(message));
       if (answer)
         target->observe(answer->stamp);
       return answer;
@@ -175,11 +113,8 @@ result<void> runtime::start() {
   if (impl_->running())
     return tl::unexpected(failure{errc::already_enabled, "the runtime is started"});
   return attempt([&]() -> result<void> {
-    auto made = std::make_shared<engine>(impl_->options.worker_threads);
-    auto steps = steps_for(made->system, impl_->target, impl_->options, made->who);
-    made->who.supervisor =
-        spawn_supervisor(made->system, std::move(steps), impl_->options.request_deadline);
-    auto started = ask<void>(made->system, made->who.supervisor,
+    auto made = std::make_shared<engine>(impl_->target, impl_->options);
+    auto started = ask<void>(made->system, made->who->supervisor,
                              4 * impl_->options.request_deadline, start_children{});
     if (!started)
       return started;
@@ -194,8 +129,8 @@ result<void> runtime::stop(std::chrono::milliseconds deadline) {
   auto at = impl_->running();
   if (!at)
     return {};
-  auto done = ask<stopped>((*at)->system, (*at)->who.supervisor, deadline + std::chrono::seconds{1},
-                           stop_children{deadline});
+  auto done = ask<stopped>((*at)->system, (*at)->who->supervisor,
+                           deadline + std::chrono::seconds{1}, stop_children{deadline});
   if (!done)
     return tl::unexpected(failure{done.error().code, "supervisor: " + done.error().detail});
   for (const auto& each : done->stamps)
@@ -238,7 +173,7 @@ result<void> runtime::cancel_request(request_id id) {
   auto at = impl_->running();
   if (!at)
     return tl::unexpected(std::move(at.error()));
-  return ask<void>((*at)->system, (*at)->who.offloader, impl_->options.request_deadline,
+  return ask<void>((*at)->system, (*at)->who->offloader, impl_->options.request_deadline,
                    ferry::cancel_request{id});
 }
 
@@ -271,7 +206,7 @@ result<offload_state> runtime::state() const {
   auto at = impl_->running();
   if (!at)
     return tl::unexpected(std::move(at.error()));
-  return ask<offload_state>((*at)->system, (*at)->who.offloader, impl_->options.request_deadline,
+  return ask<offload_state>((*at)->system, (*at)->who->offloader, impl_->options.request_deadline,
                             query_offload{});
 }
 

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/actors/crew.hpp"
+
+#include <ferry/actors/spawn.hpp>
+
+#include <utility>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+void introduce_retention(const crew& who) {
+  if (who.retention)
+    post(who.stager, use_cache_retention{who.retention});
+}
+
+start_step retention_step(caf::actor_system& system, const runtime_options& options,
+                          const std::shared_ptr<crew>& who) {
+  return {.name = "cache_retention",
+          .spawn = [&system, options, who]() -> child_actor {
+            return who->retention = spawn_cache_retention(system, threading::own_thread,
+                                                          options.activations, options.cache);
+          },
+          .policy = when_it_ends::restart,
+          .restarted = [who] { introduce_retention(*who); }};
+}
+
+// The order of the start, and backwards of the stop. The supervisor forgets the list when it ends.
+std::vector<start_step> start_list(caf::actor_system& system, const std::shared_ptr<device>& target,
+                                   const runtime_options& options,
+                                   const std::shared_ptr<crew>& who) {
+  const offloader_options offloading{.slots = options.slots,
+                                     .device_memory = options.device_memory,
+                                     .acquire_deadline = options.acquire_deadline,
+                                     .request_deadline = options.request_deadline};
+  const host_memory_options pinning{.pinned_memory = options.pinned_memory};
+  std::vector<start_step> steps;
+  if (options.activations != nullptr)
+    steps.push_back(retention_step(system, options, who));
+  steps.push_back({.name = "host_memory", .spawn = [&system, pinning, who]() -> child_actor {
+                     return who->memory = spawn_host_memory(system, pinning);
+                   }});
+  steps.push_back({.name = "copy_stream_worker", .spawn = [&system, target, who]() -> child_actor {
+                     return who->copies = spawn_copy_stream_worker(system, target, who->supervisor);
+                   }});
+  steps.push_back({.name = "block_prefetcher", .spawn = [&system, target, who]() -> child_actor {
+                     return who->prefetcher = spawn_block_prefetcher(system, target, who->copies,
+                                                                     who->supervisor);
+                   }});
+  steps.push_back({.name = "component_stager", .spawn = [&system, target, who]() -> child_actor {
+                     who->stager = spawn_component_stager(system, threading::own_thread, target);
+                     introduce_retention(*who);
+                     return who->stager;
+                   }});
+  steps.push_back(
+      {.name = "offloader", .spawn = [&system, target, who, offloading]() -> child_actor {
+         return who->offloader =
+                    spawn_offloader(system, threading::own_thread, target, offloading, who->memory,
+                                    who->copies, who->prefetcher, who->stager, who->supervisor);
+       }});
+  return steps;
+}
+
+} // namespace
+
+std::shared_ptr<crew> spawn_crew(caf::actor_system& system, std::shared_ptr<device> target,
+                                 const runtime_options& options) {
+  const auto who = std::make_shared<crew>();
+  who->supervisor =
+      spawn_supervisor(system, start_list(system, target, options, who), options.request_deadline);
+  return who;
+}
+
+} // namespace ferry
