@@ -58,4 +58,38 @@ host_master host_master::pinned(device& owner, const packed_layout& layout,
   return master;
 }
 
+std::size_t host_master::segment_of(std::size_t offset) const noexcept {
+  const auto after = std::ranges::upper_bound(segments_, offset, {}, &segment::offset);
+  FERRY_ASSERT(after != segments_.begin());
+  return static_cast<std::size_t>(after - segments_.begin()) - 1;
+}
+
+const_bytes host_master::at(std::size_t offset, std::size_t bytes) const noexcept {
+  const auto& in = segments_[segment_of(offset)];
+  FERRY_ASSERT(offset - in.offset + bytes <= in.source.size());
+  return in.source.subspan(offset - in.offset, bytes);
+}
+
+mutable_bytes host_master::writable(std::size_t offset, std::size_t bytes) noexcept {
+  FERRY_ASSERT(offset + bytes <= region_.bytes().size());
+  return region_.bytes().subspan(offset, bytes);
+}
+
+void host_master::point_at(std::size_t offset, const_bytes source) noexcept {
+  FERRY_ASSERT(region_.bytes().empty() && segments_.capacity() >= segments_.size() + 2);
+  const auto index = segment_of(offset);
+  const auto whole = segments_[index];
+  const auto before = offset - whole.offset;
+  const auto after = before + source.size();
+  FERRY_ASSERT(after <= whole.source.size());
+  auto place = segments_.begin() + static_cast<std::ptrdiff_t>(index);
+  *place = {source, offset, memory_kind::pageable};
+  if (after != whole.source.size())
+    place = segments_.insert(place + 1,
+                             {whole.source.subspan(after), whole.offset + after, whole.kind}) -
+            1;
+  if (before != 0)
+    segments_.insert(place, {whole.source.first(before), whole.offset, whole.kind});
+}
+
 } // namespace ferry

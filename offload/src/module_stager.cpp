@@ -46,6 +46,11 @@ std::size_t module_stager::pinned_bytes() const noexcept {
   return master_ ? master_->whole().size() : 0;
 }
 
+unit_store module_stager::store() noexcept {
+  FERRY_ASSERT(master_.has_value());
+  return {unit_.get(), &*master_};
+}
+
 void module_stager::load(stream& copies) {
   if (loaded())
     return;

@@ -41,6 +41,7 @@ public:
   const packed_layout& layout() const override { return unit_->layout(); }
   std::vector<const_bytes> originals() const override { return unit_->originals(); }
   memory_kind originals_kind(std::size_t i) const override { return unit_->originals_kind(i); }
+  mutable_bytes writable_original(std::size_t i) override { return unit_->writable_original(i); }
   void park() override {
     water_->sample();
     unit_->park();

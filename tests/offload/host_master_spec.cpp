@@ -99,6 +99,32 @@ TEST_CASE("a pinned master is one packed copy with zeros for padding", "[offload
   CHECK(gpu.counters().pinned_bytes == 768);
 }
 
+TEST_CASE("part of what is copied in one piece can be taken from elsewhere",
+          "[offload][host_master]") {
+  const auto layout = layout_of({256, 256, 256});
+  const auto file = filled(768, 1);
+  const const_bytes bytes(file);
+  auto master = host_master::kept(
+      layout, std::vector{bytes.first(256), bytes.subspan(256, 256), bytes.subspan(512)},
+      std::vector(3, memory_kind::mapped));
+  REQUIRE(master.segments().size() == 1);
+  const auto moved = GENERATE(0u, 1u, 2u);
+  const auto other = filled(256, 2);
+
+  master.expect_moves(1);
+  master.point_at(256 * moved, other);
+
+  std::size_t covered = 0;
+  for (const auto& segment : master.segments()) {
+    CHECK(segment.offset == covered);
+    covered += segment.source.size();
+  }
+  CHECK(covered == 768);
+  for (std::size_t i = 0; i != 3; ++i)
+    CHECK(master.at(256 * i, 256).front() == std::byte(i == moved ? 2 : 1));
+  CHECK(master.segments()[moved == 0 ? 0 : 1].kind == memory_kind::pageable);
+}
+
 TEST_CASE("a pinned master gives its memory back", "[offload][host_master]") {
   sim_device gpu(sim_options{});
   const auto bytes = filled(300, 1);

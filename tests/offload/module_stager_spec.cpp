@@ -287,6 +287,7 @@ public:
   const packed_layout& layout() const override { return whole_->layout(); }
   std::vector<const_bytes> originals() const override { return whole_->originals(); }
   memory_kind originals_kind(std::size_t i) const override { return whole_->originals_kind(i); }
+  mutable_bytes writable_original(std::size_t i) override { return whole_->writable_original(i); }
   void park() override {
     whole_->park();
     if (stuck)

@@ -67,6 +67,11 @@ public:
 
   memory_kind originals_kind(std::size_t) const override { return memory_kind::pageable; }
 
+  mutable_bytes writable_original(std::size_t storage) override {
+    const auto& place = layout_.storages[storage];
+    return mutable_bytes{parts_[storage]->bytes}.subspan(place.begin, place.bytes);
+  }
+
   void park() override {
     log_->push_back("park " + path_);
     for (const auto& part : parts_) {

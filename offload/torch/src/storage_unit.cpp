@@ -85,6 +85,23 @@ memory_kind storage_unit::originals_kind(std::size_t storage) const {
   return is_mapped(ranges_[storage].original) ? memory_kind::mapped : memory_kind::pageable;
 }
 
+mutable_bytes storage_unit::writable_original(std::size_t storage) {
+  FERRY_ASSERT(kept_);
+  const auto& place = layout_.storages[storage];
+  auto& original = ranges_[storage].original;
+  if (is_mapped(original)) {
+    const auto* mapped = static_cast<const std::byte*>(original.data()) + place.begin;
+    original = make_fresh(storage, {mapped, place.bytes});
+    if (state_ == state::ordinary)
+      for (std::size_t i = 0; i != tensors_.size(); ++i)
+        if (layout_.tensors[i].storage == storage)
+          tensors_[i]->set_storage_keep_dtype(original);
+  }
+  auto* start =
+      static_cast<std::byte*>(original.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+  return {start + place.begin, place.bytes};
+}
+
 // A view that a body made of a weight and that outlives the call still points at the slot, which
 // will soon hold another block. It keeps the storage, with the placeholder's message on it.
 void storage_unit::replace_escaped_slots() {
@@ -125,11 +142,11 @@ void storage_unit::drop_originals() noexcept {
   kept_ = false;
 }
 
-c10::Storage storage_unit::make_fresh(std::size_t storage, const_bytes master) const {
+c10::Storage storage_unit::make_fresh(std::size_t storage, const_bytes contents) const {
   const auto& place = layout_.storages[storage];
   auto* allocator = c10::GetCPUAllocator();
   auto memory = allocator->allocate(place.bytes);
-  std::memcpy(memory.get(), master.data() + place.offset, place.bytes);
+  std::memcpy(memory.get(), contents.data(), place.bytes);
   if (place.begin == 0)
     return make_storage(place.bytes, std::move(memory), allocator);
   auto* start = storage_start(memory.get(), place.begin);
@@ -151,7 +168,8 @@ void storage_unit::restore(const_bytes master) {
                          .block = path_});
     fresh.reserve(ranges_.size());
     for (std::size_t i = 0; i != ranges_.size(); ++i)
-      fresh.push_back(make_fresh(i, master));
+      fresh.push_back(
+          make_fresh(i, master.subspan(layout_.storages[i].offset, layout_.storages[i].bytes)));
   }
   park();
 

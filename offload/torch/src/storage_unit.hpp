@@ -30,6 +30,7 @@ public:
   [[nodiscard]] std::vector<const_bytes> originals() const override;
   [[nodiscard]] memory_kind originals_kind(std::size_t storage) const override;
 
+  [[nodiscard]] mutable_bytes writable_original(std::size_t storage) override;
   void park() override;
   void bind(std::byte* base) noexcept override;
   void drop_originals() noexcept override;
@@ -46,7 +47,7 @@ private:
   };
 
   [[nodiscard]] c10::Storage make_slot(std::size_t storage) const;
-  [[nodiscard]] c10::Storage make_fresh(std::size_t storage, const_bytes master) const;
+  [[nodiscard]] c10::Storage make_fresh(std::size_t storage, const_bytes contents) const;
   void replace_escaped_slots();
   template <class Pick>
   void point_tensors(const Pick& pick);

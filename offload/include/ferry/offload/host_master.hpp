@@ -13,8 +13,8 @@
 
 namespace ferry {
 
-/// The authoritative host copy of one unit's weights, in packed form. Immutable once made, so
-/// that any thread may read it, and nothing is ever copied back into it.
+/// The authoritative host copy of one unit's weights, in packed form. Changes only when weights are
+/// replaced, while nothing reads it; otherwise any thread may. Nothing is ever copied back into it.
 ///
 /// Copies from it are asynchronous: it outlives every fetch that reads it.
 class host_master {
@@ -43,11 +43,26 @@ public:
   /// Returns all packed bytes of a pinned master; nothing of a kept one.
   [[nodiscard]] const_bytes whole() const noexcept { return region_.bytes(); }
 
+  /// Returns `bytes` packed bytes from `offset` on. @pre they are of one storage
+  [[nodiscard]] const_bytes at(std::size_t offset, std::size_t bytes) const noexcept;
+
+  /// The same of a pinned master, for writing. @pre nothing reads them
+  [[nodiscard]] mutable_bytes writable(std::size_t offset, std::size_t bytes) noexcept;
+
+  /// Makes room for `count` calls of `point_at`. Moves what `segments()` returned.
+  void expect_moves(std::size_t count) { segments_.reserve(segments_.size() + 2 * count); }
+
+  /// Lets a kept master take the packed bytes from `offset` on from `source`, which is ordinary
+  /// memory, instead. @pre they are of one storage, and the call was expected
+  void point_at(std::size_t offset, const_bytes source) noexcept;
+
   /// Returns the size of the packed form, padding included.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
 private:
   explicit host_master(std::size_t bytes) : bytes_(bytes) {}
+
+  [[nodiscard]] std::size_t segment_of(std::size_t offset) const noexcept;
 
   std::size_t bytes_;
   memory_block region_; ///< Empty for a kept master.

@@ -6,6 +6,7 @@
 #include <ferry/offload/host_master.hpp>
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/offload/staging_memory.hpp>
+#include <ferry/offload/unit_master.hpp>
 #include <ferry/platform/event.hpp>
 #include <ferry/platform/stream.hpp>
 
@@ -44,6 +45,9 @@ public:
   [[nodiscard]] std::size_t bytes() const { return layout().bytes; }
   [[nodiscard]] std::size_t pinned_bytes() const noexcept;
   [[nodiscard]] bool loaded() const noexcept { return !region_.empty(); }
+
+  /// Returns the tensors and their master, to replace weights. @pre neither loaded nor restored
+  [[nodiscard]] unit_store store() noexcept;
 
   /// Returns the group's bytes on the device, none while it is away.
   [[nodiscard]] const_bytes region() const noexcept { return region_; }

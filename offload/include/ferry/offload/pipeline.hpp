@@ -43,6 +43,11 @@ public:
   /// else `pageable`.
   [[nodiscard]] virtual memory_kind originals_kind(std::size_t storage) const = 0;
 
+  /// Returns the original of `layout().storages[storage]` for writing. Pages of a mapped file are
+  /// never written: their copy in ordinary memory is the original from then on. All or nothing.
+  /// @pre as `originals`
+  [[nodiscard]] virtual mutable_bytes writable_original(std::size_t storage) = 0;
+
   /// Points every tensor at a placeholder that fails loudly with the unit's name when it is used.
   /// Keeps the originals.
   virtual void park() = 0;

@@ -9,6 +9,12 @@
 
 namespace ferry {
 
+/// A unit and where its bytes are on the host.
+struct unit_store {
+  weight_unit* unit = nullptr;
+  host_master* master = nullptr;
+};
+
 /// Makes the master of `unit`: a pinned copy if `pin` says so, else the originals where they are.
 ///
 /// That pinned memory is not to be had is expected, because others pin as well. The master is then
