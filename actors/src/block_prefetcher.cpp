@@ -35,6 +35,8 @@ block_prefetcher::behavior_type block_prefetcher::make_behavior() {
       [this](const close_ring& m) { return guarded([&] { return close(m); }); },
       [this](const begin_request& m) { return guarded([&] { return begin(m); }); },
       [this](const end_request& m) { return guarded([&] { return end(m); }); },
+      [this](const empty_ring& m) { return guarded([&] { return empty(m); }); },
+      [this](const refill_ring& m) { return guarded([&] { return refill(m); }); },
       [this](const announce_blocks& m) { return guarded([&] { return announce(m); }); },
       [this](const query_ring&) { return guarded([&] { return count(); }); },
       [this](const start_child& m) { return guarded([&] { start(m); }); },
@@ -112,12 +114,29 @@ answered block_prefetcher::end(const end_request& message) {
   check_open();
   if (!explicit_request_)
     throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
-  if (const auto held = through_->board().any_in_use())
-    throw ferry_error{{errc::busy, "a block is in use; end the request after it is released",
-                       through_->at(*held).path}};
+  check_nothing_in_use();
   const host_thread::scope scope{*me_, message.stamp};
   end_now();
   explicit_request_ = false;
+  return {owner_->stamp()};
+}
+
+answered block_prefetcher::empty(const empty_ring& message) {
+  check_open();
+  if (explicit_request_)
+    throw ferry_error{{errc::busy, "a request is running; end it first"}};
+  check_nothing_in_use();
+  const host_thread::scope scope{*me_, message.stamp};
+  auto emptied = ring_->empty();
+  submit({});
+  checked(std::move(emptied));
+  return {owner_->stamp()};
+}
+
+answered block_prefetcher::refill(const refill_ring& message) {
+  check_open();
+  const host_thread::scope scope{*me_, message.stamp};
+  submit(ring_->refill());
   return {owner_->stamp()};
 }
 
@@ -166,6 +185,12 @@ void block_prefetcher::check_open() const {
     throw ferry_error{*refusal_};
   if (ring_ == nullptr)
     throw ferry_error{{errc::not_enabled, "no backend is enabled"}};
+}
+
+void block_prefetcher::check_nothing_in_use() const {
+  if (const auto held = through_->board().any_in_use())
+    throw ferry_error{{errc::busy, "a block is in use; end the request after it is released",
+                       through_->at(*held).path}};
 }
 
 void block_prefetcher::begin_implicitly() {

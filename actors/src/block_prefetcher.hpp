@@ -36,12 +36,15 @@ private:
   answered close(const close_ring& message);
   answered begin(const begin_request& message);
   answered end(const end_request& message);
+  answered empty(const empty_ring& message);
+  answered refill(const refill_ring& message);
   answered announce(const announce_blocks& message);
   void demand(const demand_block& message);
   void released(const block_released& message);
   [[nodiscard]] ring_counts count() const;
 
   void check_open() const;
+  void check_nothing_in_use() const;
   void begin_implicitly();
   void end_now();
   void submit(ring::commands commands);

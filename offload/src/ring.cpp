@@ -58,6 +58,15 @@ result<void> ring::end_request() {
   if (!in_request_)
     return tl::unexpected(
         failure{.code = errc::invalid_argument, .detail = "no request is running to be ended"});
+  if (auto emptied = empty(); !emptied)
+    return emptied;
+  in_request_ = false;
+  order_.end_request();
+  return {};
+}
+
+result<void> ring::empty() {
+  clear_results();
   const seat* held = nullptr;
   for (auto& s : seats_) {
     if (is_waiting(s.ticket))
@@ -69,10 +78,15 @@ result<void> ring::end_request() {
     return tl::unexpected(failure{
         .code = errc::busy,
         .detail = "block " + std::to_string(static_cast<std::uint32_t>(held->ticket.block())) +
-                  " is in use; end the request after it is released"});
-  in_request_ = false;
-  order_.end_request();
+                  " is in use; try again after it is released"});
   return {};
+}
+
+ring::commands ring::refill() {
+  clear_results();
+  if (in_request_)
+    fill(revocable::nothing, std::nullopt);
+  return commands_;
 }
 
 result<ring::commands> ring::demand(block_id block) {

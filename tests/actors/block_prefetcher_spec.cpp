@@ -122,6 +122,38 @@ TEST_CASE("a release makes the slot fetch the next block", "[actors][prefetcher]
   CHECK(rig.use(2) == strings{"fetch 0"});
 }
 
+TEST_CASE("an emptied ring fetches nothing until it is refilled, and then what it had",
+          "[actors][prefetcher]") {
+  ring_rig rig;
+  REQUIRE(rig.ask(open_ring{rig.through, {}}));
+  REQUIRE(rig.use(0) == strings{"fetch 2"});
+  rig.log->clear();
+
+  REQUIRE(rig.ask(empty_ring{}));
+  CHECK(*rig.log == strings{"discard", "discard"});
+  CHECK(rig.through->board().count().free == 2);
+  rig.log->clear();
+  REQUIRE(rig.ask(refill_ring{}));
+
+  CHECK(*rig.log == strings{"fetch 1", "fetch 2"});
+}
+
+TEST_CASE("a ring is not emptied inside a request or while a block is in use",
+          "[actors][prefetcher]") {
+  ring_rig rig;
+  CHECK(rig.ask(empty_ring{}).error().code == errc::not_enabled);
+  CHECK(rig.ask(refill_ring{}).error().code == errc::not_enabled);
+  REQUIRE(rig.ask(open_ring{rig.through, {}}));
+
+  const auto ticket = rig.through->board().take(block_id{0}, 0);
+  REQUIRE(ticket);
+  CHECK(rig.ask(empty_ring{}).error().code == errc::busy);
+  rig.through->board().give_back(ticket->slot);
+  REQUIRE(rig.ask(begin_request{}));
+
+  CHECK(rig.ask(empty_ring{}).error().code == errc::busy);
+}
+
 TEST_CASE("a demand for a block that is on its way does nothing", "[actors][prefetcher]") {
   ring_rig rig;
   REQUIRE(rig.ask(open_ring{rig.through, {}}));

@@ -384,5 +384,32 @@ TEST_CASE("what is fetched does not depend on when messages and copies arrive", 
   CHECK(prompt.policy.counters() == late.policy.counters());
 }
 
+TEST_CASE("a ring that is emptied fetches the same blocks again when it is refilled",
+          "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+  m.run({0, 1});
+  m.announce({3, 2});
+
+  REQUIRE(m.empty());
+  CHECK(m.on_the_board().empty());
+  m.refill();
+
+  CHECK(m.on_the_board() == blocks{3, 2});
+}
+
+TEST_CASE("a ring is not empty while a block is in use", "[offload][ring]") {
+  model m(rings_of({4}), 2);
+  m.begin_request();
+  m.acquire(0);
+
+  const auto emptied = m.empty();
+
+  REQUIRE_FALSE(emptied);
+  CHECK(emptied.error().code == errc::busy);
+  m.release(0);
+  CHECK(m.empty());
+}
+
 } // namespace
 } // namespace ferry

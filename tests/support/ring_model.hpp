@@ -52,6 +52,13 @@ public:
     return policy.end_request();
   }
 
+  result<void> empty() {
+    deliver_everything();
+    return policy.empty();
+  }
+
+  void refill() { apply(policy.refill()); }
+
   void announce(const block_numbers& next) { send(ids(next)); }
 
   void acquire(unsigned block) {

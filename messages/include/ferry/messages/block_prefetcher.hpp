@@ -27,6 +27,16 @@ struct close_ring {
   causal_stamp stamp;
 };
 
+/// Takes back what was fetched ahead, without forgetting what runs next.
+struct empty_ring {
+  causal_stamp stamp;
+};
+
+/// Fetches ahead again.
+struct refill_ring {
+  causal_stamp stamp;
+};
+
 /// The model thread needs a block that it did not find submitted.
 struct demand_block {
   block_id block{};
@@ -63,6 +73,13 @@ using block_prefetcher_actor = actor_interface<
     // Revokes what was fetched and not used, answers when every slot is free or being discarded.
     // Fails with `not_enabled`, outside a request, or with `busy` while a block is in use.
     caf::result<answered>(end_request),
+    // Answers when every slot is free or being discarded; nothing is fetched until the next message
+    // that asks for it. Fails with `not_enabled`, or with `busy` inside a request or while a block
+    // is in use.
+    caf::result<answered>(empty_ring),
+    // Answers once the first predicted blocks are on their way. Fails with `not_enabled`, or the
+    // cause of a drain.
+    caf::result<answered>(refill_ring),
     // Answers at once. Fails with `not_enabled`, or `not_found` for a block nobody knows.
     caf::result<answered>(announce_blocks),
     // Fetches the block next if it is not on its way. A failure goes to the ticket board.
@@ -79,6 +96,8 @@ using block_prefetcher_actor = actor_interface<
 
 FERRY_LOCAL_MESSAGE(ferry::open_ring)
 FERRY_LOCAL_MESSAGE(ferry::close_ring)
+FERRY_LOCAL_MESSAGE(ferry::empty_ring)
+FERRY_LOCAL_MESSAGE(ferry::refill_ring)
 FERRY_LOCAL_MESSAGE(ferry::demand_block)
 FERRY_LOCAL_MESSAGE(ferry::block_released)
 FERRY_LOCAL_MESSAGE(ferry::query_ring)

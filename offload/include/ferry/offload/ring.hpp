@@ -94,6 +94,13 @@ public:
   /// request then goes on; with `invalid_argument` outside a request.
   [[nodiscard]] result<void> end_request();
 
+  /// Revokes every unused ticket and forgets nothing; prefetching goes on with the next call. Fails
+  /// with `busy` if a block is in use: the tickets are revoked nevertheless.
+  [[nodiscard]] result<void> empty();
+
+  /// Fills the free slots again, in a request.
+  [[nodiscard]] commands refill();
+
   /// The model waits for `block`. Outside a request only that block is fetched.
   /// Fails with `slot_conflict` if every slot is in use, with `not_found` for a block that no ring
   /// has.
