@@ -89,7 +89,7 @@ void ticket_board::publish(slot_id slot, std::uint64_t generation, causal_stamp 
 
 bool ticket_board::enter() noexcept {
   inside_.fetch_add(1);
-  if (!failed())
+  if (!barred_.load())
     return true;
   leave();
   return false;
@@ -186,8 +186,24 @@ void ticket_board::fail(failure cause) {
       return;
     first_failure_ = std::move(cause);
     failed_.store(true);
+    barred_.store(true);
   }
   wake_model();
+}
+
+bool ticket_board::hold_off(failure why) {
+  const std::lock_guard lock{mutex_};
+  held_off_ = std::move(why);
+  barred_.store(true);
+  if (!entered())
+    return true;
+  barred_.store(failed());
+  return false;
+}
+
+void ticket_board::admit() noexcept {
+  const std::lock_guard lock{mutex_};
+  barred_.store(failed());
 }
 
 bool ticket_board::wait_left(std::chrono::nanoseconds deadline) {
@@ -197,7 +213,7 @@ bool ticket_board::wait_left(std::chrono::nanoseconds deadline) {
 
 failure ticket_board::first_failure() const {
   const std::lock_guard lock{mutex_};
-  return first_failure_;
+  return failed() ? first_failure_ : held_off_;
 }
 
 ticket_board::counts ticket_board::count() const noexcept {

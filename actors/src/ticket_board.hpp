@@ -62,7 +62,7 @@ public:
 
   // The model thread. From `enter` to `leave` it may use the board and whatever lies behind it.
 
-  /// Returns false if the board has failed.
+  /// Returns false if the board has failed, or holds the model thread off.
   [[nodiscard]] bool enter() noexcept;
   void leave() noexcept;
 
@@ -91,8 +91,12 @@ public:
   /// Stores a failure unless there is one, and wakes the model thread.
   void fail(failure cause);
   [[nodiscard]] bool failed() const noexcept { return failed_.load(); }
-  /// @pre `failed()`
+  /// Returns the first failure, or else why the model thread is or was held off.
   [[nodiscard]] failure first_failure() const;
+
+  /// Keeps the model thread outside until `admit`. Returns false, and does not, if it is inside.
+  [[nodiscard]] bool hold_off(failure why);
+  void admit() noexcept;
 
   /// Lets the model thread's uses fail with `cancelled` until the request is over. What it uses
   /// already goes on.
@@ -128,10 +132,12 @@ private:
   std::atomic<bool> waiting_{false}; ///< The model thread is about to sleep on `wake_`.
   sem_t wake_;
   std::atomic<bool> failed_{false};
+  std::atomic<bool> barred_{false}; ///< Failed, or held off.
   std::atomic<bool> cancelled_{false};
   mutable std::mutex mutex_;
   std::condition_variable woken_;
   failure first_failure_;
+  failure held_off_;
 };
 
 } // namespace ferry

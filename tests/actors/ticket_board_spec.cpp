@@ -148,5 +148,33 @@ TEST_CASE("nobody enters a board that has failed, and who is inside can be waite
   leaving.join();
 }
 
+TEST_CASE("the model thread is held off for a while, unless it is inside", "[actors][board]") {
+  ticket_board board(1);
+  REQUIRE(board.enter());
+  CHECK_FALSE(board.hold_off({errc::busy, "wait"}));
+  CHECK(board.enter());
+  board.leave();
+  board.leave();
+
+  REQUIRE(board.hold_off({errc::busy, "wait"}));
+  CHECK_FALSE(board.enter());
+  CHECK(board.first_failure().detail == "wait");
+  CHECK_FALSE(board.failed());
+  board.admit();
+
+  CHECK(board.enter());
+}
+
+TEST_CASE("a board that failed while it held the model off admits nobody", "[actors][board]") {
+  ticket_board board(1);
+  REQUIRE(board.hold_off({errc::busy, "wait"}));
+
+  board.fail({errc::device_failure, "broken"});
+  board.admit();
+
+  CHECK_FALSE(board.enter());
+  CHECK(board.first_failure().detail == "broken");
+}
+
 } // namespace
 } // namespace ferry
