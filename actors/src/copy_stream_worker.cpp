@@ -20,6 +20,7 @@ copy_stream_worker::behavior_type copy_stream_worker::make_behavior() {
   return {
       [this](const fetch_block& m) { return guarded([&] { fetch(m); }); },
       [this](const open_copies& m) { return guarded([&] { return open(m); }); },
+      [this](const reload_residents& m) { return guarded([&] { return reload(m); }); },
       [this](const discard_slot& m) { return guarded([&] { discard(m); }); },
       [this](const drain_copies& m) { return guarded([&] { return drain(m); }); },
       [this](const close_copies& m) { return guarded([&] { return close(m); }); },
@@ -64,6 +65,16 @@ answered copy_stream_worker::open(const open_copies& message) {
   FERRY_ASSERT(lane_.has_value());
   const host_thread::scope scope{lane_->me, message.stamp};
   through_ = message.through;
+  load_residents();
+  return {owner_->stamp()};
+}
+
+answered copy_stream_worker::reload(const reload_residents& message) {
+  if (refusal_)
+    throw ferry_error{*refusal_};
+  if (through_ == nullptr)
+    throw ferry_error{{errc::not_enabled, "the copy worker serves no backend"}};
+  const host_thread::scope scope{lane_->me, message.stamp};
   load_residents();
   return {owner_->stamp()};
 }

@@ -38,6 +38,7 @@ private:
   answered release();
 
   answered open(const open_copies& message);
+  answered reload(const reload_residents& message);
   void fetch(const fetch_block& message);
   void discard(const discard_slot& message);
   answered drain(const drain_copies& message);

@@ -39,6 +39,10 @@ offloader::behavior_type offloader::make_behavior() {
       [this](const stage_component& m) {
         return guarded_later<answered>([&] { return stage(m); });
       },
+      [this](const update_weights& m) {
+        return guarded_later<weights_updated>([&] { return update(m); });
+      },
+      [this](const read_component& m) { return guarded([&] { return read(m); }); },
       [this](const query_offload&) {
         return guarded_later<offload_state>([&] { return query(); });
       },

@@ -103,6 +103,24 @@ private:
                      bool in_request);
   void check_enabled() const;
 
+  // Weights: quiet everything, rewrite the masters, load the residents again, go on.
+  struct weight_change {
+    std::shared_ptr<const weight_update> update;
+    std::vector<weight_place> places;
+    std::unique_ptr<weight_rewrite> rewrite;
+    caf::typed_response_promise<weights_updated> promise;
+  };
+  using change_ptr = std::shared_ptr<weight_change>;
+
+  caf::result<weights_updated> update(const update_weights& message);
+  [[nodiscard]] component_read read(const read_component& message);
+  void hold_model_off();
+  void quiet(const causal_stamp& stamp, undo_handler then);
+  void rewrite(const change_ptr& change);
+  void load_residents_again(const causal_stamp& stamp, undo_handler then);
+  void undo_update(const change_ptr& change, const failure& cause);
+  void finish_update(const change_ptr& change, result<weight_version> outcome);
+
   caf::result<offload_state> query();
   [[nodiscard]] offload_state describe(const ring_counts& counts) const;
 

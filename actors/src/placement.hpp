@@ -13,6 +13,7 @@
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/offload/staging_memory.hpp>
 #include <ferry/offload/transfer_plan.hpp>
+#include <ferry/offload/weight_rewrite.hpp>
 #include <ferry/platform/arena.hpp>
 
 #include "staging.hpp"
@@ -23,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -77,6 +79,23 @@ public:
   /// that does not stage itself
   void stage_on_demand(const std::string& path, bool in);
 
+  /// Checks an update against the tensors that there are. Fails as `update_weights`, before
+  /// anything has changed.
+  [[nodiscard]] result<std::vector<weight_place>> check(const weight_update& update);
+
+  /// Returns contents of a component by name, all of them for no names.
+  [[nodiscard]] result<weight_snapshot> read(const std::string& component,
+                                             const std::vector<std::string>& names);
+
+  /// Makes ready to write at `places`. @pre the groups are away, and nothing reads the masters
+  [[nodiscard]] std::unique_ptr<weight_rewrite> rewrite(std::vector<weight_place> places);
+
+  /// Returns whether one of them is on the device for good.
+  [[nodiscard]] bool touches_residents(std::span<const weight_place> places) const noexcept;
+
+  /// Counts an update.
+  weight_version updated(const std::string& component);
+
   /// Makes the units and returns the host stores that they are going to need, in the order in which
   /// they are filled. Touches nothing of the pipeline. Empty where the stores are there already.
   [[nodiscard]] std::vector<pin_candidate> survey();
@@ -104,6 +123,9 @@ private:
     object_id hooked{};     ///< The module with our hook, 0 if none.
   };
 
+  [[nodiscard]] std::vector<unit_store> stores();
+  [[nodiscard]] result<weight_places> places_in(const std::string& component);
+  void point_sources() noexcept;
   void carve_memory();
   void make_units();
   void hook_blocks(const std::shared_ptr<block_gate>& gate);

@@ -193,6 +193,22 @@ result<void> runtime::announce(std::vector<block_id> blocks) {
   return impl_->tell(announce_blocks{std::move(blocks), {}}, impl_->options.request_deadline);
 }
 
+result<weight_version> runtime::update_weights(weight_update update) {
+  auto shared = std::make_shared<const weight_update>(std::move(update));
+  return impl_
+      ->call<weights_updated>(ferry::update_weights{std::move(shared), {}},
+                              impl_->options.enable_deadline)
+      .map([](const weights_updated& answer) { return answer.version; });
+}
+
+result<weight_snapshot> runtime::read_weights(std::string component,
+                                              std::vector<std::string> names) {
+  return impl_
+      ->call<component_read>(read_component{std::move(component), std::move(names), {}},
+                             impl_->options.enable_deadline)
+      .map([](component_read&& answer) { return std::move(answer.snapshot); });
+}
+
 void runtime::mark(const char* what) {
   const auto gate = [&] {
     const std::lock_guard lock{impl_->mutex};

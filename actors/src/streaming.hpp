@@ -31,7 +31,7 @@ public:
   struct block {
     std::string path;
     std::size_t bytes = 0;
-    sources from; ///< Valid until `close`.
+    sources from; ///< Valid until `close` or an update.
   };
 
   struct resident {
@@ -75,6 +75,7 @@ public:
 
   void add_sources(block_id id, sources from) noexcept;
   void add_resident(mutable_bytes target, sources from);
+  void point_resident(std::size_t index, sources from) noexcept { residents_[index].from = from; }
 
   /// Makes the events and the compute stream.
   void open(std::span<const mutable_bytes> slot_bytes);

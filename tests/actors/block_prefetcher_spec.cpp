@@ -29,6 +29,7 @@ public:
   behavior_type make_behavior() override {
     return {
         [](const open_copies&) -> caf::result<answered> { return answered{}; },
+        [](const reload_residents&) -> caf::result<answered> { return answered{}; },
         [this](const fetch_block& m) -> caf::result<void> {
           log_->push_back("fetch " + std::to_string(static_cast<std::uint32_t>(m.block)));
           through_->board().publish(m.slot, m.generation, m.stamp);

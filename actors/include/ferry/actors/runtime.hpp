@@ -8,6 +8,7 @@
 #include <ferry/offload/config.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/offload_state.hpp>
+#include <ferry/offload/weight_store.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
 
@@ -52,7 +53,7 @@ struct runtime_options {
 /// that change something; `state` and `stop` may come at any time. A refused call changes nothing.
 /// After a failure on the way of a transfer every call but `disable`, `state` and `stop` fails with
 /// that first cause.
-class runtime {
+class runtime final : public weight_store {
 public:
   /// @throws ferry_error `invalid_argument`
   runtime(std::shared_ptr<device> target, runtime_options options);
@@ -60,7 +61,7 @@ public:
   runtime& operator=(const runtime&) = delete;
 
   /// Stops, within `options.stop_deadline`.
-  ~runtime();
+  ~runtime() override;
 
   /// Starts the actors. A failed start leaves nothing behind and may be repeated, as may a start
   /// after a stop. Fails with `already_enabled` while started.
@@ -110,6 +111,18 @@ public:
   /// or `slot_conflict` for one in use.
   [[nodiscard]] result<void> stage_in(std::string path);
   [[nodiscard]] result<void> stage_out(std::string path);
+
+  /// Replaces tensors of a component, wherever they are: on the host and on the device, from the
+  /// next block on, and still after a disable. All or none of them; a failure leaves the old
+  /// contents everywhere. Not while the model runs. Fails also with `busy` during a request, and
+  /// with `not_enabled`: ordinary tensors are written directly. Owners are kept until the offloader
+  /// is done, which may be after the deadline.
+  [[nodiscard]] result<weight_version> update_weights(weight_update update) override;
+
+  /// Returns contents of a component as they are on the host, also while its tensors are away. Fails
+  /// also with `busy` during a request, and with `not_enabled`.
+  [[nodiscard]] result<weight_snapshot> read_weights(std::string component,
+                                                     std::vector<std::string> names) override;
 
   /// Puts a point in time on the compute stream, for whoever observes the device: a step begins, a
   /// stage ends. `what` is a string literal. On the model's thread, between blocks; nothing happens

@@ -22,6 +22,11 @@ struct open_copies {
   causal_stamp stamp;
 };
 
+/// Copies the residents to the device once more, after their masters changed.
+struct reload_residents {
+  causal_stamp stamp;
+};
+
 /// Copies one block into one slot.
 struct fetch_block {
   block_id block{};
@@ -53,6 +58,10 @@ using copy_stream_actor = actor_interface<
     // Answers once the copies of the residents are enqueued and their event is recorded. Fails with
     // the device's failure, `busy` if a backend is open, or the cause of a drain.
     caf::result<answered>(open_copies),
+    // Answers once the copies are enqueued and the event of the residents is recorded. Fails with
+    // `not_enabled`, the device's failure, or the cause of a drain; some copies may be enqueued
+    // then.
+    caf::result<answered>(reload_residents),
     // Publishes the slot on the backend's ticket board once its copies are enqueued. A failure goes
     // to the board, where the model thread sees it at once, and to the supervisor. Without an open
     // backend, or once drained, nothing happens.
@@ -71,6 +80,7 @@ using copy_stream_actor = actor_interface<
 } // namespace ferry
 
 FERRY_LOCAL_MESSAGE(ferry::open_copies)
+FERRY_LOCAL_MESSAGE(ferry::reload_residents)
 FERRY_LOCAL_MESSAGE(ferry::fetch_block)
 FERRY_LOCAL_MESSAGE(ferry::discard_slot)
 FERRY_LOCAL_MESSAGE(ferry::drain_copies)

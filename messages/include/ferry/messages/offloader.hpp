@@ -9,11 +9,13 @@
 #include <ferry/offload/config.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/offload_state.hpp>
+#include <ferry/offload/weight_update.hpp>
 
 #include <chrono>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ferry {
 
@@ -49,6 +51,29 @@ struct enabled {
 struct stage_component {
   std::string path;
   bool in = true;
+  causal_stamp stamp;
+};
+
+/// Replaces weights in their masters, and wherever they are on the device.
+struct update_weights {
+  std::shared_ptr<const weight_update> update;
+  causal_stamp stamp;
+};
+
+struct weights_updated {
+  weight_version version{};
+  causal_stamp stamp;
+};
+
+/// Asks for the weights of a component as its masters have them.
+struct read_component {
+  std::string component;
+  std::vector<std::string> names; ///< Dotted, below the component; none: all of them.
+  causal_stamp stamp;
+};
+
+struct component_read {
+  weight_snapshot snapshot;
   causal_stamp stamp;
 };
 
@@ -110,6 +135,16 @@ using offloader_actor = actor_interface<
     // `unsupported` for one that stays on the device or is streamed, `slot_conflict` or `busy`
     // while a component that has to leave is in use; and as `announce_blocks` does.
     caf::result<answered>(stage_component),
+    // Answers when masters and residents have the new contents, whatever was fetched ahead is gone,
+    // and the first blocks are on their way again; groups have left. All of it or nothing: after
+    // any failure the old contents are everywhere. Whatever is wrong with the update is found
+    // before anything changes: `not_found`, `invalid_argument`, `unsupported`. Fails with `busy`
+    // during a request or while a block or component is in use, with the device's failure, and as
+    // `announce_blocks` does. If the residents then cannot be loaded as they were either, the
+    // runtime has failed.
+    caf::result<weights_updated>(update_weights),
+    // Answers at once. Fails as an update does for its names, and with `busy` when it would.
+    caf::result<component_read>(read_component),
     // Never fails, and answers during transitions too.
     caf::result<offload_state>(query_offload),
     // As every child. `release_child` disables first, and waits for blocks in use.
@@ -125,6 +160,10 @@ FERRY_LOCAL_MESSAGE(ferry::stage_component)
 FERRY_LOCAL_MESSAGE(ferry::queue_request)
 FERRY_LOCAL_MESSAGE(ferry::expire_requests)
 FERRY_LOCAL_MESSAGE(ferry::cancel_request)
+FERRY_LOCAL_MESSAGE(ferry::update_weights)
+FERRY_LOCAL_MESSAGE(ferry::weights_updated)
+FERRY_LOCAL_MESSAGE(ferry::read_component)
+FERRY_LOCAL_MESSAGE(ferry::component_read)
 FERRY_LOCAL_MESSAGE(ferry::disable_backend)
 FERRY_LOCAL_MESSAGE(ferry::query_offload)
 FERRY_LOCAL_MESSAGE(ferry::offload_state)
