@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Serves requests for several pipelines that share the memory of one device. Shows how a scheduler
+// that is an actor drives Ferry: the actors of each pipeline live in the program's own actor
+// system, the scheduler talks to their offloaders, and the model computes on a thread of its own.
+
+#include <ferry/actors/crew.hpp>
+#include <ferry/messages/errc.hpp>
+#include <ferry/offload/config_legacy.hpp>
+#include <ferry/platform/open_device.hpp>
+#include <ferry/platform/quantity.hpp>
+
+#include "models/load_model.hpp"
+#include "scheduler.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ferry::example {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct arguments {
+  std::vector<std::string> checkpoints;
+  std::string memory = "64MiB";
+  std::string config = R"({"mode":"layer","components":["dit","text_encoder"]})";
+  int requests = 4;
+};
+
+class system_config final : public caf::actor_system_config {
+public:
+  system_config() {
+    add_types<caf::id_block::ferry_messages, caf::id_block::scheduler_example>(*this);
+    ferry::add_error_category(*this);
+    use_workers(*this, 1);
+  }
+};
+
+template <class T>
+T checked(result<T> outcome) {
+  if (!outcome)
+    throw ferry_error{outcome.error()};
+  if constexpr (!std::is_void_v<T>)
+    return std::move(*outcome);
+}
+
+/// Asks from the main thread, which is no actor.
+template <class Answer, class Handle, class Message>
+result<Answer> ask(caf::actor_system& system, const Handle& whom, Message message) {
+  result<Answer> outcome = tl::unexpected(failure{errc::deadline_exceeded, "no answer in time"});
+  std::optional<caf::scoped_actor> self{std::in_place, system};
+  auto failed = [&](const caf::error& reason) { outcome = tl::unexpected(to_failure(reason)); };
+  auto pending = inquire(self->ptr(), whom, 24h, std::move(message));
+  if constexpr (std::is_void_v<Answer>)
+    pending.receive([&] { outcome = {}; }, failed);
+  else
+    pending.receive([&](Answer& answer) { outcome = std::move(answer); }, failed);
+  self.reset();
+  forget_system();
+  return outcome;
+}
+
+model_actor::behavior_type model_thread(std::shared_ptr<device> target) {
+  return {[target = std::move(target)](const run_model& m) -> caf::result<model_ran> {
+    try {
+      target->observe(m.stamp);
+      auto made = m.model->run(m.asked, {});
+      if (!made)
+        return to_error(made.error());
+      return model_ran{std::move(*made), target->stamp()};
+    } catch (const ferry_error& e) {
+      return to_error(e.reason());
+    } catch (const std::exception& e) {
+      return to_error({errc::internal, e.what()});
+    }
+  }};
+}
+
+served_pipeline open_pipeline(caf::actor_system& system, const std::shared_ptr<device>& target,
+                              const std::string& checkpoint) {
+  served_pipeline opened{.name = checkpoint, .model = checked(load_model(checkpoint))};
+  opened.subject = std::make_shared<torch_pipeline>(opened.model->description());
+  opened.actors = spawn_crew(system, target, {});
+  checked(ask<void>(system, opened.actors->supervisor, start_children{}));
+  return opened;
+}
+
+void close_pipeline(caf::actor_system& system, const served_pipeline& pipeline) {
+  const auto end = checked(ask<stopped>(system, pipeline.actors->supervisor, stop_children{10s}));
+  for (const auto& late : end.late)
+    std::fprintf(stderr, "late to stop: %s\n", late.c_str());
+  kill(pipeline.actors->supervisor);
+}
+
+/// Serves the requests and returns how many failed.
+int serve(const arguments& given) {
+  const std::shared_ptr<device> target =
+      checked(open_device("host", {.memory = checked(parse_bytes(given.memory))}));
+  const auto offloading = checked(resolve_config(given.config, {})).config;
+  system_config config;
+  caf::actor_system system{config};
+  std::vector<served_pipeline> pipelines;
+  for (const auto& checkpoint : given.checkpoints)
+    pipelines.push_back(open_pipeline(system, target, checkpoint));
+  const auto thread = system.spawn<caf::detached>(model_thread, target);
+  const auto serving = system.spawn<scheduler>(pipelines, offloading, thread);
+
+  int failures = 0;
+  for (int i = 0; i != given.requests; ++i) {
+    const auto which = static_cast<std::size_t>(i) % pipelines.size();
+    auto asked = pipelines[which].model->defaults();
+    asked.seed = static_cast<std::uint64_t>(i);
+    const auto answer = ask<generated>(system, serving, generate{which, asked});
+    failures += answer ? 0 : 1;
+    std::printf("request %d, %s: %s\n", i, pipelines[which].name.c_str(),
+                answer ? "done" : describe(answer.error()).c_str());
+  }
+  kill(serving);
+  kill(thread);
+  for (const auto& pipeline : pipelines)
+    close_pipeline(system, pipeline);
+  return failures;
+}
+
+} // namespace
+} // namespace ferry::example
+
+int main(int argc, char** argv) {
+  ferry::example::arguments given;
+  CLI::App program{"Serves requests for pipelines that share one device's memory"};
+  program.add_option("CHECKPOINT", given.checkpoints, "Pipelines, served in turns")->required();
+  program.add_option("--device-memory", given.memory, "Of all pipelines together")
+      ->capture_default_str();
+  program.add_option("--config", given.config, "How each is offloaded")->capture_default_str();
+  program.add_option("--requests", given.requests, "How many to serve")->capture_default_str();
+  CLI11_PARSE(program, argc, argv);
+  try {
+    return ferry::example::serve(given) == 0 ? 0 : 1;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "scheduler: %s\n", e.what());
+    return 2;
+  }
+}
