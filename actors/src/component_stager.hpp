@@ -54,8 +54,8 @@ private:
   std::optional<failure> refusal_; ///< Set once drained.
   std::shared_ptr<staging> through_;
   cache_retention_actor retention_; ///< Null: nobody keeps anything.
-  group_id comes_first_{};      ///< In a request, as far as is known.
-  bool first_is_known_ = false; ///< Of the present request.
+  group_id comes_first_{};          ///< In a request, as far as is known.
+  bool first_is_known_ = false;     ///< Of the present request.
 };
 
 } // namespace ferry

@@ -119,8 +119,8 @@ public:
   /// is done, which may be after the deadline.
   [[nodiscard]] result<weight_version> update_weights(weight_update update) override;
 
-  /// Returns contents of a component as they are on the host, also while its tensors are away. Fails
-  /// also with `busy` during a request, and with `not_enabled`.
+  /// Returns contents of a component as they are on the host, also while its tensors are away.
+  /// Fails also with `busy` during a request, and with `not_enabled`.
   [[nodiscard]] result<weight_snapshot> read_weights(std::string component,
                                                      std::vector<std::string> names) override;
 

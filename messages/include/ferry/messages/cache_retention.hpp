@@ -33,17 +33,18 @@ struct cache_state {
 /// Decides when the allocator of a model's activations gives back what it keeps: memory that one
 /// component has freed must not stand in the way of the next. May block: releasing waits for the
 /// device. Nobody depends on it, so that it is started again when it ends.
-using cache_retention_actor = actor_interface<
-    caf::result<void>(group_staged),
-    // Releases if a bound is exceeded. A failure of the allocator is logged and counted.
-    caf::result<void>(group_left),
-    // Answers when the memory is released. Fails with the allocator's failure.
-    caf::result<void>(release_cache),
-    // Never fails.
-    caf::result<cache_state>(query_cache),
-    // As every child.
-    caf::result<void>(start_child), caf::result<void>(drain_child),
-    caf::result<answered>(release_child)>;
+using cache_retention_actor =
+    actor_interface<caf::result<void>(group_staged),
+                    // Releases if a bound is exceeded. A failure of the allocator is logged and
+                    // counted.
+                    caf::result<void>(group_left),
+                    // Answers when the memory is released. Fails with the allocator's failure.
+                    caf::result<void>(release_cache),
+                    // Never fails.
+                    caf::result<cache_state>(query_cache),
+                    // As every child.
+                    caf::result<void>(start_child), caf::result<void>(drain_child),
+                    caf::result<answered>(release_child)>;
 
 } // namespace ferry
 

@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include <ferry/messages/caf.hpp>
 #include <ferry/messages/cache_retention.hpp>
+#include <ferry/messages/caf.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/values.hpp>
 #include <ferry/offload/ids.hpp>

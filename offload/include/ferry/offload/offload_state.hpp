@@ -24,7 +24,7 @@ struct component_state {
   std::size_t streamed_bytes = 0;      ///< What the ring moves for one pass over all its blocks.
   std::size_t largest_block_bytes = 0; ///< As it lies in a slot.
   std::size_t resident_blocks = 0;     ///< Blocks that are not streamed.
-  weight_version version{}; ///< Of its weights.
+  weight_version version{};            ///< Of its weights.
   bool on_device = false; ///< Comes and goes as a whole, or has resident layers, which are there.
 };
 

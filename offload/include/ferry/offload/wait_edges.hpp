@@ -19,8 +19,8 @@ inline constexpr wait_edge compute_waits_fetch{"compute_waits_fetch"};
 /// The compute stream waits for the resident units, which are loaded on the copy stream.
 inline constexpr wait_edge compute_waits_resident_load{"compute_waits_resident_load"};
 
-/// The host waits for the copy stream before masters or the arena go, and before weights in a master
-/// are replaced: copies still read and write them.
+/// The host waits for the copy stream before masters or the arena go, and before weights in a
+/// master are replaced: copies still read and write them.
 inline constexpr wait_edge drain_before_restore{"drain_before_restore"};
 
 /// The host waits for the compute stream before the arena goes: blocks and residents may still be
