@@ -19,7 +19,7 @@ constexpr std::size_t tensors_per_block = 27; // Of a Wan block.
 bare_stack::bare_stack(std::shared_ptr<device> target,
                        std::span<const std::vector<std::size_t>> rings, host_weights kind,
                        runtime_options options)
-    : runtime_(target, options) {
+    : target_(std::move(target)), runtime_(target_, options) {
   auto weights = std::make_shared<bare_weights>();
   for (const auto& sizes : rings) {
     auto& ring = weights->plan.rings.emplace_back();
@@ -29,7 +29,7 @@ bare_stack::bare_stack(std::shared_ptr<device> target,
       block.id = static_cast<block_id>(blocks_++);
       block.path = ring.path + "." + std::to_string(ring.blocks.size());
       weights->blocks.push_back(
-          std::make_shared<host_master>(make_master(*target, block, bytes, kind)));
+          std::make_shared<host_master>(make_master(*target_, block, bytes, kind)));
       weights->plan.slot_bytes = std::max(weights->plan.slot_bytes, align_up(block.layout.bytes));
       ring.blocks.push_back(block.id);
     }

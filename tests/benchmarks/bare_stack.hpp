@@ -42,6 +42,7 @@ private:
   [[nodiscard]] host_master make_master(device& target, planned_block& block, std::size_t bytes,
                                         host_weights kind);
 
+  std::shared_ptr<device> target_; ///< Outlives what was allocated from it.
   std::vector<memory_block> sources_;
   std::size_t blocks_ = 0;
   runtime runtime_;
