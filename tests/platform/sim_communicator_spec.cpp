@@ -200,7 +200,7 @@ TEST_CASE("a collective in another order is an error that names both", "[sim][co
                              "1 and 'gather' of block 5 with shards of 256 bytes on rank 0"));
   REQUIRE(ranks.ends[0]->asynchronous_failure());
   CHECK(ranks.ends[0]->asynchronous_failure()->rank == 1);
-  CHECK_FALSE(ranks.ends[1]->asynchronous_failure());
+  CHECK(ranks.ends[1]->asynchronous_failure() == ranks.ends[0]->asynchronous_failure());
   CHECK_THROWS_WITH(ranks.first.gather(*ranks.ends[0], 6), Contains("transfer_aborted"));
 }
 
@@ -210,6 +210,35 @@ TEST_CASE("a rank that never arrives ends in a deadline that names it", "[sim][c
 
   CHECK_THROWS_WITH(ranks.first.finish(), Contains("deadline_exceeded") &&
                                               Contains("rank 1 did not arrive at collective 1"));
+  REQUIRE(ranks.ends[1]->asynchronous_failure());
+  CHECK(ranks.ends[1]->asynchronous_failure()->rank == 1);
+}
+
+TEST_CASE("a rank that an injected fault keeps away never arrives", "[sim][collective]") {
+  two_ranks ranks;
+  ranks.second.gpu.inject({.call = device_call::gather, .effect = fault_effect::absence});
+  ranks.first.gather(*ranks.ends[0], 5);
+  ranks.second.gather(*ranks.ends[1], 5);
+  ranks.second.gather(*ranks.ends[1], 6);
+
+  CHECK_THROWS_WITH(ranks.first.finish(), Contains("rank 1 did not arrive at collective 1"));
+}
+
+TEST_CASE("a rank that an injected fault kills in a collective is named to the others",
+          "[sim][collective]") {
+  two_ranks ranks;
+  ranks.second.gpu.inject({.call = device_call::gather, .effect = fault_effect::death});
+  ranks.first.load_shard(1);
+  ranks.first.gather(*ranks.ends[0], 5);
+
+  CHECK_THROWS_WITH(ranks.second.gather(*ranks.ends[1], 5),
+                    Contains("rank 1 died in collective 1"));
+  ranks.first.finish();
+
+  CHECK(ranks.first.seen() == std::array{0xFF, 0xFF});
+  REQUIRE(ranks.ends[0]->asynchronous_failure());
+  CHECK(ranks.ends[0]->asynchronous_failure()->rank == 1);
+  CHECK_THROWS_WITH(ranks.second.finish(), Contains("device_poisoned"));
 }
 
 TEST_CASE("a rank that dies before a collective is named to the others", "[sim][collective]") {
@@ -245,7 +274,7 @@ TEST_CASE("an abort ends what waits and refuses what comes", "[sim][collective]"
   two_ranks ranks;
   ranks.first.gather(*ranks.ends[0], 5);
 
-  ranks.ends[1]->abort();
+  ranks.ends[1]->abort({.code = errc::io_failure, .detail = "the checkpoint is gone"});
   ranks.first.finish();
 
   CHECK_THROWS_WITH(ranks.second.gather(*ranks.ends[1], 5), Contains("transfer_aborted"));

@@ -273,18 +273,14 @@ void sim_device::state::wait_for_ranks(std::unique_lock<std::mutex>& guard,
                                        const sim::operation& op) {
   auto blocking = first_incomplete(op);
   FERRY_ASSERT(blocking != nullptr);
-  auto deadline = std::chrono::steady_clock::now() + blocking->patience;
+  auto owner = blocking->owner.lock();
+  auto patience = owner ? owner->patience : nanoseconds::zero();
+  auto deadline = std::chrono::steady_clock::now() + patience;
   auto over = [&] { return blocking->complete() || blocking->given_up; };
   if (machine->somebody_arrived.wait_until(guard, deadline, over))
     return;
-  auto missing = std::string();
-  for (std::size_t rank = 0; rank < blocking->members.size(); ++rank) {
-    if (!blocking->members[rank].op)
-      missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
-  }
-  throw device_error(errc::deadline_exceeded, "synchronize",
-                     missing + " did not arrive at collective " + std::to_string(blocking->number) +
-                         " in time");
+  FERRY_ASSERT(owner != nullptr);
+  owner->expire(*blocking);
 }
 
 bool sim_device::state::forgotten(wait_edge edge) {

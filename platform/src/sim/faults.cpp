@@ -50,7 +50,7 @@ void fault_plan::require_alive(const char* operation) const {
                        "the device is unusable since " + poisoned_by_ + " failed; open it again");
 }
 
-void fault_plan::enter(device_call call) {
+fault_outcome fault_plan::enter(device_call call) {
   require_alive(name_of(call));
   ++calls_;
   if (call == device_call::synchronize)
@@ -66,7 +66,7 @@ void fault_plan::enter(device_call call) {
       --it->after;
   }
   if (due == armed_.end())
-    return;
+    return fault_outcome::none;
 
   auto fault = *due;
   armed_.erase(due);
@@ -75,10 +75,14 @@ void fault_plan::enter(device_call call) {
     deferred_ = fault.error;
     if (call == device_call::synchronize)
       surface(call);
-    return;
+    return fault_outcome::none;
   }
-  if (fault.effect == fault_effect::sticky)
+  if (fault.effect == fault_effect::absence && call == device_call::gather)
+    return fault_outcome::absence;
+  if (fault.effect != fault_effect::once)
     poisoned_by_ = name_of(call);
+  if (fault.effect == fault_effect::death && call == device_call::gather)
+    return fault_outcome::death;
   throw device_error(fault.error, name_of(call),
                      "injected failure of call " + std::to_string(calls_));
 }

@@ -12,6 +12,9 @@
 
 namespace ferry::sim {
 
+/// How a call that throws nothing fails all the same.
+enum class fault_outcome : std::uint8_t { none, absence, death };
+
 /// Which calls of one device fail, and what became of it. Not thread-safe.
 class fault_plan {
 public:
@@ -19,8 +22,9 @@ public:
   /// Returns whether a fault has happened since this was last asked.
   bool cancel() noexcept;
 
-  /// Counts a call. @throws device_error if it fails
-  void enter(device_call call);
+  /// Counts a call. Only a gather fails other than by throwing.
+  /// @throws device_error if it fails
+  fault_outcome enter(device_call call);
   /// @throws device_error `device_poisoned` if the device is
   void require_alive(const char* operation) const;
 

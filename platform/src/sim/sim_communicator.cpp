@@ -10,37 +10,12 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace ferry {
 namespace {
-
-/// What the ends of one communicator share, guarded by the machine's lock.
-struct shared_group {
-  std::shared_ptr<sim_machine> machine;
-  nanoseconds patience{0};
-  std::vector<std::uint64_t> next; ///< Of each rank: the number of its next collective.
-  std::vector<bool> left;          ///< Of each rank: its end is gone.
-  std::map<std::uint64_t, std::shared_ptr<sim::gather_group>> open;
-  bool aborted = false;
-  std::optional<failure> failed;
-  std::optional<int> told; ///< The rank whose call has thrown `failed`.
-};
-
-void give_up(shared_group& group, sim::gather_group& collective) {
-  collective.given_up = true;
-  collective.joined->clock = {};
-  collective.joined->arrived = true;
-  group.machine->somebody_arrived.notify_all();
-}
-
-void give_up_from(shared_group& group, std::uint64_t number) {
-  for (auto it = group.open.lower_bound(number); it != group.open.end(); it = group.open.erase(it))
-    give_up(group, *it->second);
-}
 
 std::string in_words(operation_tag tag, std::size_t bytes) {
   auto text = std::string("'") + tag.what + "'";
@@ -53,7 +28,7 @@ std::string in_words(operation_tag tag, std::size_t bytes) {
 
 class sim_communicator final : public communicator {
 public:
-  sim_communicator(std::shared_ptr<shared_group> group, int rank, sim_device& device)
+  sim_communicator(std::shared_ptr<sim::rank_group> group, int rank, sim_device& device)
       : group_(std::move(group)), rank_(rank), device_(device.state_) {}
   ~sim_communicator() override;
 
@@ -62,20 +37,21 @@ public:
   }
 
   [[nodiscard]] int rank() const noexcept override { return rank_; }
-  [[nodiscard]] int size() const noexcept override { return static_cast<int>(group_->left.size()); }
+  [[nodiscard]] int size() const noexcept override { return static_cast<int>(group_->ranks.size()); }
   void all_gather(stream_id stream, mutable_bytes output, const_bytes shard,
                   operation_tag tag) override;
-  void abort() noexcept override;
+  void abort(const failure& cause) noexcept override;
   [[nodiscard]] std::optional<failure> asynchronous_failure() const override;
 
 private:
   [[nodiscard]] std::size_t position() const noexcept { return static_cast<std::size_t>(rank_); }
+  /// Counts the call as one that may fail, and lets the rank fail in it.
+  void enter(std::uint64_t number);
   void require_partners(std::uint64_t number);
   void require_same(const sim::gather_group& collective, operation_tag tag, std::size_t bytes);
-  [[noreturn]] void fail(errc code, const std::string& reason);
-  [[nodiscard]] sim::gather_group& join(std::uint64_t number);
+  [[noreturn]] void fail(errc code, int culprit, const std::string& reason);
 
-  std::shared_ptr<shared_group> group_;
+  std::shared_ptr<sim::rank_group> group_;
   int rank_;
   std::shared_ptr<sim_device::state> device_;
 };
@@ -83,11 +59,8 @@ private:
 std::vector<std::unique_ptr<communicator>>
 make_sim_communicators(std::span<sim_device* const> ranks, nanoseconds patience) {
   FERRY_ASSERT(!ranks.empty());
-  auto group = std::make_shared<shared_group>();
-  group->machine = sim_communicator::machine_of(*ranks.front());
-  group->patience = patience;
-  group->next.assign(ranks.size(), 1);
-  group->left.assign(ranks.size(), false);
+  auto group = std::make_shared<sim::rank_group>(sim_communicator::machine_of(*ranks.front()),
+                                                 ranks.size(), patience);
   std::vector<std::unique_ptr<communicator>> ends;
   for (auto* device : ranks) {
     FERRY_ASSERT(sim_communicator::machine_of(*device) == group->machine);
@@ -99,43 +72,33 @@ make_sim_communicators(std::span<sim_device* const> ranks, nanoseconds patience)
 
 sim_communicator::~sim_communicator() {
   auto guard = device_->lock();
-  group_->left[position()] = true;
-  auto number = group_->next[position()];
-  if (group_->open.lower_bound(number) != group_->open.end() && !group_->failed)
-    group_->failed = failure{.code = errc::transfer_aborted,
-                             .detail = "rank " + std::to_string(rank_) +
-                                       " left before collective " + std::to_string(number),
-                             .rank = rank_};
-  give_up_from(*group_, number);
+  group_->leave(position());
 }
 
-void sim_communicator::abort() noexcept {
+void sim_communicator::abort(const failure& cause) noexcept {
   auto guard = device_->lock();
-  group_->aborted = true;
-  give_up_from(*group_, 0);
+  auto named = cause;
+  named.rank = named.rank.value_or(rank_);
+  group_->fail(named);
 }
 
 std::optional<failure> sim_communicator::asynchronous_failure() const {
   auto guard = device_->lock();
-  return group_->told == rank_ ? std::nullopt : group_->failed;
+  return group_->failed;
 }
 
-void sim_communicator::fail(errc code, const std::string& reason) {
-  if (!group_->failed) {
-    group_->failed = failure{.code = code, .detail = reason, .rank = rank_};
-    group_->told = rank_;
-  }
-  group_->aborted = true;
-  give_up_from(*group_, 0);
+void sim_communicator::fail(errc code, int culprit, const std::string& reason) {
+  group_->fail({.code = code, .detail = reason, .rank = culprit});
   throw device_error(code, "all_gather", reason);
 }
 
 void sim_communicator::require_partners(std::uint64_t number) {
-  if (group_->aborted)
-    throw device_error(errc::transfer_aborted, "all_gather", "the communicator was given up");
-  for (std::size_t other = 0; other < group_->left.size(); ++other) {
-    if (group_->left[other] && group_->next[other] <= number)
-      fail(errc::transfer_aborted,
+  if (group_->failed)
+    throw device_error(errc::transfer_aborted, "all_gather",
+                       "the group has failed: " + describe(*group_->failed));
+  for (std::size_t other = 0; other < group_->ranks.size(); ++other) {
+    if (group_->ranks[other].left && group_->ranks[other].next <= number)
+      fail(errc::transfer_aborted, static_cast<int>(other),
            "rank " + std::to_string(other) + " left before collective " + std::to_string(number));
   }
 }
@@ -150,7 +113,7 @@ void sim_communicator::require_same(const sim::gather_group& collective, operati
     if (std::string_view(op->span.tag.what) == tag.what && op->span.tag.block == tag.block &&
         their_bytes == bytes)
       return;
-    fail(errc::invalid_argument,
+    fail(errc::invalid_argument, rank_,
          "collective " + std::to_string(collective.number) + " is " + in_words(tag, bytes) +
              " on rank " + std::to_string(rank_) + " and " + in_words(op->span.tag, their_bytes) +
              " on rank " + std::to_string(other) +
@@ -158,16 +121,17 @@ void sim_communicator::require_same(const sim::gather_group& collective, operati
   }
 }
 
-sim::gather_group& sim_communicator::join(std::uint64_t number) {
-  auto& collective = group_->open[number];
-  if (!collective) {
-    collective = std::make_shared<sim::gather_group>();
-    collective->number = number;
-    collective->members.resize(group_->left.size());
-    collective->joined = std::make_shared<sim::late_clock>();
-    collective->patience = group_->patience;
+void sim_communicator::enter(std::uint64_t number) {
+  switch (device_->own.faults.enter(device_call::gather)) {
+    case sim::fault_outcome::none:
+      return;
+    case sim::fault_outcome::absence:
+      group_->ranks[position()].absent = true;
+      return;
+    case sim::fault_outcome::death:
+      fail(errc::device_failure, rank_,
+           "rank " + std::to_string(rank_) + " died in collective " + std::to_string(number));
   }
-  return *collective;
 }
 
 void sim_communicator::all_gather(stream_id stream, mutable_bytes output, const_bytes shard,
@@ -176,19 +140,23 @@ void sim_communicator::all_gather(stream_id stream, mutable_bytes output, const_
   auto& host = device_->caller("all_gather");
   auto& on = device_->stream(stream, "all_gather");
   const auto& options = device_->own.options;
-  auto ranks = group_->left.size();
-  auto number = group_->next[position()];
+  auto ranks = group_->ranks.size();
+  auto number = group_->ranks[position()].next;
   if (output.size() != ranks * shard.size())
     throw device_error(errc::invalid_argument, "all_gather",
                        "the output has " + std::to_string(output.size()) + " bytes; expected " +
                            std::to_string(ranks) + " shards of " + std::to_string(shard.size()));
   device_->require_memory("all_gather", "the output", output, memory_kind::device);
   device_->require_memory("all_gather", "the shard", shard, memory_kind::device);
-  device_->own.faults.enter(device_call::gather);
+  if (group_->ranks[position()].absent)
+    return;
+  enter(number);
+  if (group_->ranks[position()].absent)
+    return;
   require_partners(number);
-  require_same(join(number), tag, shard.size());
+  auto collective = group_->join(number);
+  require_same(*collective, tag, shard.size());
 
-  auto collective = group_->open[number];
   auto received = (ranks - 1) * shard.size();
   host.time += options.launch;
   on.clock.join(host.clock);
@@ -218,12 +186,9 @@ void sim_communicator::all_gather(stream_id stream, mutable_bytes output, const_
   device_->submit(host, on, op);
 
   collective->members[position()] = {op, before};
-  ++group_->next[position()];
-  if (++collective->arrived < ranks)
-    return;
-  collective->joined->arrived = true;
-  group_->open.erase(number);
-  group_->machine->somebody_arrived.notify_all();
+  ++group_->ranks[position()].next;
+  if (++collective->arrived == ranks)
+    group_->complete(*collective);
 }
 
 } // namespace ferry

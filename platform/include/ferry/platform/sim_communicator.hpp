@@ -16,11 +16,11 @@ namespace ferry {
 /// in each collective: it starts when the last rank arrives and lasts what the options say.
 ///
 /// - A rank whose collective differs from that of the others at the same place is told so by an
-///   `invalid_argument` that names both, and the group is given up.
+///   `invalid_argument` that names both, and the group fails.
 /// - Whoever synchronizes with a collective that somebody has not joined waits `patience` of real
-///   time and gets `deadline_exceeded`, naming the missing ranks. Zero: nobody else will come, as
-///   in a test that plays all ranks on one thread.
-/// - A rank whose end is destroyed counts as dead: what still waits for it is given up.
+///   time; then the group fails, and the caller gets `deadline_exceeded` naming the missing ranks.
+///   Zero: nobody else will come, as in a test that plays all ranks on one thread.
+/// - `fault_effect::absence` and `fault_effect::death` make a rank fail in a collective.
 ///
 /// @pre at least one device, all of the same machine and with equal options
 [[nodiscard]] std::vector<std::unique_ptr<communicator>>
