@@ -3,6 +3,7 @@
 
 #include "sim/gather_group.hpp"
 
+#include "collective_words.hpp"
 #include "sim/machine.hpp"
 
 #include <utility>
@@ -34,8 +35,7 @@ void rank_group::expire(const gather_group& collective) {
     missing += (first ? ", rank " : "rank ") + std::to_string(rank);
     first = first.value_or(static_cast<int>(rank));
   }
-  const auto reason =
-      missing + " did not arrive at collective " + std::to_string(collective.number) + " in time";
+  const auto reason = not_arrived(missing, collective.number);
   fail({.code = errc::deadline_exceeded, .detail = reason, .rank = first});
   throw device_error(errc::deadline_exceeded, "synchronize", reason);
 }
@@ -45,8 +45,7 @@ void rank_group::leave(std::size_t rank) {
   const auto number = ranks[rank].next;
   if (open_.lower_bound(number) != open_.end())
     fail({.code = errc::transfer_aborted,
-          .detail = "rank " + std::to_string(rank) + " left before collective " +
-                    std::to_string(number),
+          .detail = left_before(static_cast<int>(rank), number),
           .rank = static_cast<int>(rank)});
 }
 

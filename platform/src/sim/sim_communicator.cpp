@@ -3,6 +3,7 @@
 
 #include "ferry/platform/sim_communicator.hpp"
 
+#include "collective_words.hpp"
 #include "sim/device_access.hpp"
 #include "sim/gather_group.hpp"
 #include "sim/random.hpp"
@@ -11,20 +12,9 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace ferry {
-namespace {
-
-std::string in_words(operation_tag tag, std::size_t bytes) {
-  auto text = std::string("'") + tag.what + "'";
-  if (tag.block != operation_tag::no_block)
-    text += " of block " + std::to_string(tag.block);
-  return text + " with shards of " + std::to_string(bytes) + " bytes";
-}
-
-} // namespace
 
 class sim_communicator final : public communicator {
 public:
@@ -37,7 +27,9 @@ public:
   }
 
   [[nodiscard]] int rank() const noexcept override { return rank_; }
-  [[nodiscard]] int size() const noexcept override { return static_cast<int>(group_->ranks.size()); }
+  [[nodiscard]] int size() const noexcept override {
+    return static_cast<int>(group_->ranks.size());
+  }
   void all_gather(stream_id stream, mutable_bytes output, const_bytes shard,
                   operation_tag tag) override;
   void abort(const failure& cause) noexcept override;
@@ -99,7 +91,7 @@ void sim_communicator::require_partners(std::uint64_t number) {
   for (std::size_t other = 0; other < group_->ranks.size(); ++other) {
     if (group_->ranks[other].left && group_->ranks[other].next <= number)
       fail(errc::transfer_aborted, static_cast<int>(other),
-           "rank " + std::to_string(other) + " left before collective " + std::to_string(number));
+           left_before(static_cast<int>(other), number));
   }
 }
 
@@ -109,15 +101,13 @@ void sim_communicator::require_same(const sim::gather_group& collective, operati
     const auto& op = collective.members[other].op;
     if (!op)
       continue;
-    auto their_bytes = op->span.bytes / (collective.members.size() - 1);
-    if (std::string_view(op->span.tag.what) == tag.what && op->span.tag.block == tag.block &&
-        their_bytes == bytes)
-      return;
-    fail(errc::invalid_argument, rank_,
-         "collective " + std::to_string(collective.number) + " is " + in_words(tag, bytes) +
-             " on rank " + std::to_string(rank_) + " and " + in_words(op->span.tag, their_bytes) +
-             " on rank " + std::to_string(other) +
-             "; all ranks must issue the same collectives in the same order");
+    const auto theirs =
+        described_collective{static_cast<int>(other), op->span.tag.what, op->span.tag.block,
+                             op->span.bytes / (collective.members.size() - 1)};
+    const auto mine = described_collective{rank_, tag.what, tag.block, bytes};
+    if (!theirs.same_as(mine))
+      fail(errc::invalid_argument, rank_, disagreement(collective.number, mine, theirs));
+    return;
   }
 }
 

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/platform/device.hpp>
+#include <ferry/platform/error.hpp>
+#include <ferry/platform/key_value_store.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ferry {
+
+/// What the ranks brought to a meeting, rank 0 first.
+using contributions = std::vector<std::vector<std::byte>>;
+
+/// One rank's end of a group that meets by name: for votes, digests and unique ids. Carries
+/// control, never weights: a contribution has at most 1 MiB.
+///
+/// The first failure of a rank, whether it poisoned, left, died or was late, fails the current and
+/// all later meetings of all ranks with that cause. Destroying an end is leaving: whoever waits for
+/// this rank fails. One thread at a time may `meet`; `poison` may be called by any.
+class rendezvous {
+public:
+  rendezvous() = default;
+  rendezvous(const rendezvous&) = delete;
+  rendezvous& operator=(const rendezvous&) = delete;
+  virtual ~rendezvous() = default;
+
+  [[nodiscard]] virtual int rank() const noexcept = 0;
+  [[nodiscard]] virtual int size() const noexcept = 0;
+
+  /// Waits until every rank has come to the meeting called `key`, and returns what they brought.
+  /// The ranks hold the same meetings; a name is used once.
+  /// @return the first cause, with its rank: `deadline_exceeded` naming all that did not come
+  ///         within `patience`, `transfer_aborted` naming one that is gone, or what poisoned it
+  [[nodiscard]] virtual result<contributions> meet(std::string_view key, const_bytes own,
+                                                   nanoseconds patience) = 0;
+
+  /// Fails all ranks, unless they have failed already. A cause without a rank is this rank's.
+  virtual void poison(const failure& cause) noexcept = 0;
+};
+
+/// Connects ranks that are threads of this process, rank 0 first. @pre `size > 0`
+[[nodiscard]] std::vector<std::unique_ptr<rendezvous>> make_memory_rendezvous(int size);
+
+/// Joins ranks that share `store`, as rank `rank` of `size`. Waits up to `patience` until all have
+/// joined. From then on a process of this machine that ends is missed at once, not when time is up.
+/// @pre `0 <= rank < size`
+/// @return as of `meet`; `invalid_argument` if two processes join as the same rank
+[[nodiscard]] result<std::unique_ptr<rendezvous>>
+join_rendezvous(std::shared_ptr<key_value_store> store, int rank, int size, nanoseconds patience);
+
+/// Text as a contribution, and back.
+[[nodiscard]] const_bytes as_contribution(std::string_view text) noexcept;
+[[nodiscard]] std::string as_text(const_bytes contribution);
+
+} // namespace ferry

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "store_rendezvous.hpp"
+
+#include "collective_words.hpp"
+#include "failure_text.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <sstream>
+#include <utility>
+
+namespace ferry {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr auto look_every = std::chrono::milliseconds(20);
+constexpr std::size_t largest_contribution = std::size_t{1} << 20;
+constexpr auto failed_key = "failed";
+
+std::string left_key(int rank) {
+  return "left/" + std::to_string(rank);
+}
+
+std::string quoted(std::string_view key) {
+  return "'" + std::string(key) + "'";
+}
+
+/// Returns "2500 ms", or "3 s" where it comes out even.
+std::string in_words(nanoseconds span) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+} // namespace
+
+store_rendezvous::store_rendezvous(std::shared_ptr<key_value_store> store, int rank, int size)
+    : store_(std::move(store)), rank_(rank), size_(size) {
+  FERRY_ASSERT(rank >= 0 && rank < size);
+}
+
+store_rendezvous::~store_rendezvous() {
+  try {
+    store_->offer(left_key(rank_), {});
+  } catch (const ferry_error&) {
+    // Whoever could miss this rank cannot reach the store either.
+  }
+}
+
+result<contributions> store_rendezvous::meet(std::string_view key, const_bytes own,
+                                             nanoseconds patience) {
+  try {
+    return meet_through_store(key, own, patience);
+  } catch (const ferry_error& error) {
+    return tl::unexpected(unreachable(error.reason()));
+  }
+}
+
+result<contributions> store_rendezvous::meet_through_store(std::string_view key, const_bytes own,
+                                                           nanoseconds patience) {
+  const auto deadline = clock::now() + patience;
+  if (const auto cause = poisoned())
+    return tl::unexpected(*cause);
+  if (own.size() > largest_contribution)
+    return tl::unexpected(
+        fail({.code = errc::invalid_argument,
+              .detail = "rank " + std::to_string(rank_) + " brings " + std::to_string(own.size()) +
+                        " bytes to " + quoted(key) + "; expected at most " +
+                        std::to_string(largest_contribution),
+              .rank = rank_}));
+
+  std::vector<std::string> places;
+  for (int other = 0; other < size_; ++other)
+    places.push_back("meet/" + std::string(key) + "/" + std::to_string(other));
+  if (!store_->offer(places[static_cast<std::size_t>(rank_)], own))
+    return tl::unexpected(
+        fail({.code = errc::invalid_argument,
+              .detail = "rank " + std::to_string(rank_) + " has been at " + quoted(key) +
+                        " before; a name is used once, by one process a rank",
+              .rank = rank_}));
+
+  for (;;) {
+    const auto left = std::max<nanoseconds>(deadline - clock::now(), nanoseconds::zero());
+    if (store_->await(places, std::min<nanoseconds>(left, look_every)))
+      break;
+    if (auto cause = poisoned())
+      return tl::unexpected(std::move(*cause));
+    if (auto gone = somebody_is_gone(key, places))
+      return tl::unexpected(fail(*gone));
+    if (left == nanoseconds::zero())
+      return tl::unexpected(fail(late(key, places, patience)));
+  }
+  contributions brought;
+  for (const auto& place : places)
+    brought.push_back(store_->read(place));
+  return brought;
+}
+
+void store_rendezvous::poison(const failure& cause) noexcept {
+  auto named = cause;
+  named.rank = named.rank.value_or(rank_);
+  try {
+    store_->offer(failed_key, as_contribution(to_text(named)));
+  } catch (const ferry_error&) {
+    // Ranks that cannot reach the store fail by themselves.
+  }
+}
+
+failure store_rendezvous::fail(const failure& cause) {
+  poison(cause);
+  return poisoned().value_or(cause);
+}
+
+failure store_rendezvous::unreachable(const failure& reason) const {
+  for (int other = 0; other < size_; ++other)
+    if (peers_.gone(other))
+      return {.code = errc::transfer_aborted,
+              .detail = ended(other) + ": " + reason.detail,
+              .rank = other};
+  return reason;
+}
+
+std::optional<failure> store_rendezvous::poisoned() {
+  if (!there(failed_key))
+    return std::nullopt;
+  return read_failure(as_text(store_->read(failed_key)));
+}
+
+bool store_rendezvous::there(const std::string& key) {
+  return store_->await({&key, 1}, nanoseconds::zero());
+}
+
+std::optional<failure> store_rendezvous::somebody_is_gone(std::string_view key,
+                                                          const std::vector<std::string>& places) {
+  for (int other = 0; other < size_; ++other) {
+    const auto has_left = there(left_key(other));
+    if (!has_left && !peers_.gone(other))
+      continue;
+    // It may have been here before it went.
+    if (there(places[static_cast<std::size_t>(other)]))
+      continue;
+    return failure{.code = errc::transfer_aborted,
+                   .detail = (has_left ? "rank " + std::to_string(other) + " left" : ended(other)) +
+                             " before it came to " + quoted(key),
+                   .rank = other};
+  }
+  return std::nullopt;
+}
+
+failure store_rendezvous::late(std::string_view key, const std::vector<std::string>& places,
+                               nanoseconds patience) {
+  auto missing = std::string();
+  auto first = std::optional<int>();
+  for (int other = 0; other < size_; ++other) {
+    if (there(places[static_cast<std::size_t>(other)]))
+      continue;
+    missing += (first ? ", rank " : "rank ") + std::to_string(other);
+    first = first.value_or(other);
+  }
+  return {.code = errc::deadline_exceeded,
+          .detail = missing + " did not come to " + quoted(key) + " within " + in_words(patience),
+          .rank = first};
+}
+
+result<void> store_rendezvous::introduce(nanoseconds patience) {
+  const auto own = std::to_string(size_) + " " + to_text(this_process());
+  const auto met = meet("processes", as_contribution(own), patience);
+  if (!met)
+    return tl::unexpected(met.error());
+  std::vector<process_identity> processes;
+  for (int other = 0; other < size_; ++other) {
+    const auto text = as_text((*met)[static_cast<std::size_t>(other)]);
+    if (std::atoi(text.c_str()) != size_)
+      return tl::unexpected(fail({.code = errc::invalid_config,
+                                  .detail = "rank " + std::to_string(other) + " expects " +
+                                            text.substr(0, text.find(' ')) + " ranks and rank " +
+                                            std::to_string(rank_) + " expects " +
+                                            std::to_string(size_) + "; start all with one size",
+                                  .rank = other}));
+    auto process = read_process_identity(text.substr(std::min(text.find(' '), text.size())));
+    if (!process)
+      return tl::unexpected(fail(process.error()));
+    processes.push_back(std::move(*process));
+  }
+  peers_ = peer_processes(processes);
+  return {};
+}
+
+} // namespace ferry

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "ferry/platform/rendezvous.hpp"
+#include "process/process_identity.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ferry {
+
+/// Meets through a store: each rank leaves what it brings under a key of its own. A failure and a
+/// rank that has left are keys as well, which those who wait look for now and then.
+class store_rendezvous final : public rendezvous {
+public:
+  store_rendezvous(std::shared_ptr<key_value_store> store, int rank, int size);
+  ~store_rendezvous() override;
+
+  [[nodiscard]] int rank() const noexcept override { return rank_; }
+  [[nodiscard]] int size() const noexcept override { return size_; }
+  [[nodiscard]] result<contributions> meet(std::string_view key, const_bytes own,
+                                           nanoseconds patience) override;
+  void poison(const failure& cause) noexcept override;
+
+  /// Tells the ranks' processes to each other, and watches them from then on.
+  [[nodiscard]] result<void> introduce(nanoseconds patience);
+
+private:
+  [[nodiscard]] result<contributions> meet_through_store(std::string_view key, const_bytes own,
+                                                         nanoseconds patience);
+  /// Leaves `cause` for all and returns the first one left.
+  [[nodiscard]] failure fail(const failure& cause);
+  [[nodiscard]] failure unreachable(const failure& reason) const;
+  [[nodiscard]] std::optional<failure> poisoned();
+  [[nodiscard]] bool there(const std::string& key);
+  [[nodiscard]] std::optional<failure> somebody_is_gone(std::string_view key,
+                                                        const std::vector<std::string>& places);
+  [[nodiscard]] failure late(std::string_view key, const std::vector<std::string>& places,
+                             nanoseconds patience);
+
+  std::shared_ptr<key_value_store> store_;
+  int rank_;
+  int size_;
+  peer_processes peers_;
+};
+
+} // namespace ferry

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/platform/error.hpp>
+#include <ferry/platform/rendezvous.hpp>
+
+#include "support/directory_store.hpp"
+#include "support/scratch_directory.hpp"
+
+#include <future>
+#include <memory>
+#include <vector>
+
+namespace ferry::test {
+
+inline std::vector<std::unique_ptr<rendezvous>>
+join_all(const std::vector<std::shared_ptr<key_value_store>>& stores) {
+  std::vector<std::future<result<std::unique_ptr<rendezvous>>>> joining;
+  for (std::size_t rank = 0; rank < stores.size(); ++rank)
+    joining.push_back(std::async(std::launch::async, [&, rank] {
+      return join_rendezvous(stores[rank], static_cast<int>(rank), static_cast<int>(stores.size()),
+                             std::chrono::minutes(5));
+    }));
+  std::vector<std::unique_ptr<rendezvous>> ends;
+  for (auto& joined : joining)
+    ends.push_back(std::move(joined.get().value()));
+  return ends;
+}
+
+struct threads_meet {
+  static std::vector<std::unique_ptr<rendezvous>> open(int size) {
+    return make_memory_rendezvous(size);
+  }
+};
+
+struct ranks_that_join_meet {
+  static std::vector<std::unique_ptr<rendezvous>> open(int size) {
+    return join_all({static_cast<std::size_t>(size), make_memory_store()});
+  }
+};
+
+struct ranks_with_a_directory_meet {
+  static std::vector<std::unique_ptr<rendezvous>> open(int size) {
+    static std::vector<std::unique_ptr<scratch_directory>> directories;
+    directories.push_back(std::make_unique<scratch_directory>());
+    std::vector<std::shared_ptr<key_value_store>> stores;
+    for (int rank = 0; rank < size; ++rank)
+      stores.push_back(std::make_shared<directory_store>(directories.back()->path()));
+    return join_all(stores);
+  }
+};
+
+} // namespace ferry::test
+
+#define FERRY_RENDEZVOUS_SUBJECTS threads_meet, ranks_that_join_meet, ranks_with_a_directory_meet
+#include "contract/rendezvous_contract.hpp"
+
+namespace ferry::test {
+namespace {
+
+class broken_store final : public key_value_store {
+public:
+  bool offer(const std::string&, const_bytes) override { fail(); }
+  bool await(std::span<const std::string>, nanoseconds) override { fail(); }
+  std::vector<std::byte> read(const std::string&) override { fail(); }
+
+private:
+  [[noreturn]] static void fail() {
+    throw ferry_error({.code = errc::io_failure, .detail = "connection reset"});
+  }
+};
+
+TEST_CASE("a store that cannot be reached fails the meeting with its reason", "[rendezvous]") {
+  const auto joined = join_rendezvous(std::make_shared<broken_store>(), 0, 2, unlimited);
+
+  REQUIRE_FALSE(joined);
+  CHECK(joined.error().code == errc::io_failure);
+  CHECK(joined.error().detail == "connection reset");
+}
+
+TEST_CASE("two processes cannot join as one rank", "[rendezvous]") {
+  const auto store = make_memory_store();
+  auto second =
+      std::async(std::launch::async, [&] { return join_rendezvous(store, 1, 2, unlimited); });
+  const auto first = join_rendezvous(store, 0, 2, unlimited);
+
+  const auto third = join_rendezvous(store, 1, 2, unlimited);
+
+  REQUIRE(first);
+  REQUIRE(second.get());
+  REQUIRE_FALSE(third);
+  CHECK(third.error().code == errc::invalid_argument);
+  CHECK(third.error().rank == 1);
+  CHECK((*first)->meet("votes", {}, unlimited).error() == third.error());
+}
+
+TEST_CASE("ranks that expect different sizes all fail with the rank that does", "[rendezvous]") {
+  const auto store = make_memory_store();
+  auto other =
+      std::async(std::launch::async, [&] { return join_rendezvous(store, 1, 3, unlimited); });
+
+  const auto joined = join_rendezvous(store, 0, 2, unlimited);
+  const auto other_joined = other.get();
+
+  REQUIRE_FALSE(joined);
+  CHECK(joined.error().code == errc::invalid_config);
+  CHECK(joined.error().detail ==
+        "rank 1 expects 3 ranks and rank 0 expects 2; start all with one size");
+  REQUIRE_FALSE(other_joined);
+  CHECK(other_joined.error() == joined.error());
+}
+
+} // namespace
+} // namespace ferry::test
