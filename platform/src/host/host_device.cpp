@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace ferry {
 
@@ -150,6 +151,13 @@ void host_device::copy(stream_id stream, const copy_operation& operation) {
     state_->h2d_bytes += operation.source.size();
   if (from_device && !to_device)
     state_->d2h_bytes += operation.source.size();
+}
+
+void host_device::gather(stream_id stream, operation_tag tag, std::uint64_t bytes,
+                         std::function<void(bool)> exchange) {
+  const auto queue = state_->find("all_gather", stream);
+  state_->fault.refuse("all_gather");
+  queue->gather(tag, bytes, std::move(exchange));
 }
 
 void host_device::compute(stream_id stream, const compute_operation& operation) {

@@ -48,6 +48,12 @@ void stream_queue::copy(const copy_operation& operation) {
     ahead_.expect(operation.source);
 }
 
+void stream_queue::gather(operation_tag tag, std::uint64_t bytes,
+                          std::function<void(bool)> exchange) {
+  const auto lock = std::scoped_lock(mutex_);
+  push(gather_job{std::move(exchange), tag, bytes, reporter_->now()});
+}
+
 void stream_queue::announce(operation_kind kind, operation_tag tag) {
   const auto work = announcement{kind, tag, reporter_->now()};
   const auto lock = std::scoped_lock(mutex_);
@@ -105,6 +111,8 @@ void stream_queue::run() {
       lock.unlock();
       if (const auto* work = std::get_if<copy_job>(&next))
         run(*work);
+      else if (const auto* together = std::get_if<gather_job>(&next))
+        run(*together);
       else
         std::get<record_point>(next).await();
       lock.lock();
@@ -121,6 +129,18 @@ void stream_queue::run(const copy_job& work) {
                      .stream = id_,
                      .tag = work.operation.tag,
                      .bytes = work.operation.source.size(),
+                     .enqueued = work.enqueued,
+                     .start = start,
+                     .end = reporter_->now()});
+}
+
+void stream_queue::run(const gather_job& work) {
+  const auto start = reporter_->now();
+  work.exchange(!fault_->raised());
+  reporter_->report({.kind = operation_kind::gather,
+                     .stream = id_,
+                     .tag = work.tag,
+                     .bytes = work.bytes,
                      .enqueued = work.enqueued,
                      .start = start,
                      .end = reporter_->now()});

@@ -8,7 +8,9 @@
 #include "host/stream_progress.hpp"
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -34,6 +36,8 @@ public:
   ~stream_queue();
 
   void copy(const copy_operation& operation);
+  /// Runs `exchange` on the stream's thread, telling it whether the device still works.
+  void gather(operation_tag tag, std::uint64_t bytes, std::function<void(bool)> exchange);
   void announce(operation_kind kind, operation_tag tag);
   void wait(const record_point& point);
 
@@ -48,17 +52,24 @@ private:
     copy_operation operation;
     nanoseconds enqueued;
   };
+  struct gather_job {
+    std::function<void(bool)> exchange;
+    operation_tag tag;
+    std::uint64_t bytes;
+    nanoseconds enqueued;
+  };
   struct announcement {
     operation_kind kind;
     operation_tag tag;
     nanoseconds enqueued;
   };
-  using job = std::variant<copy_job, announcement, record_point>;
+  using job = std::variant<copy_job, gather_job, announcement, record_point>;
 
   [[nodiscard]] bool idle() const noexcept { return progress_->reached(submitted_); }
   void push(job work);
   void run();
   void run(const copy_job& work);
+  void run(const gather_job& work);
   void move_bytes(const copy_operation& operation);
   void ask_ahead();
   void begin(const announcement& work);

@@ -6,6 +6,8 @@
 #include <ferry/platform/device.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -18,14 +20,14 @@ struct host_device_options {
 /// A machine without a GPU: device memory is RAM up to a ceiling, copies are real, compute runs on
 /// the calling thread.
 ///
-/// - *Streams* are queues. A copy runs on the stream's own thread, which starts with the first one;
+/// - *Streams* are queues. A copy or collective runs on the stream's own thread, which starts with
+/// it;
 ///   anything else completes at once if nothing is queued before it. Destroying a stream runs what
 ///   is queued and joins its thread.
 /// - *Mapped sources* are read ahead while earlier copies run, and their pages are dropped behind
 ///   every few MiB copied, so that a model larger than the machine's memory passes through.
 /// - *Spans* are measured. A compute lasts until the next operation or record on its stream,
-/// because
-///   its body runs on the caller in between.
+///   because its body runs on the caller in between.
 /// - *Failure* on a stream's thread, such as an observer that throws, is sticky: copies that are
 ///   queued move nothing, later ones throw `device_poisoned`, and every `synchronize` and `settle`
 ///   throws the first cause.
@@ -67,7 +69,13 @@ public:
   void attach(operation_observer* observer) override;
 
 private:
+  friend class host_communicator;
   class state;
+
+  /// Enqueues the exchange of a collective, which is told whether the device still works.
+  void gather(stream_id stream, operation_tag tag, std::uint64_t bytes,
+              std::function<void(bool device_works)> exchange);
+
   std::unique_ptr<state> state_;
 };
 
