@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One rank as a process, for tests: joins the others, gathers some rounds and leaves.
+//   rank_process <directory> <rank> <size> <patience in meetings> <patience in gathers> <mishap>
+//   <when>
+// Patience is in milliseconds.
+// Prints the failure that ended it and exits with 1, or with 0 after bytes that were all right.
+
+#include <ferry/platform/error.hpp>
+#include <ferry/platform/host_communicator.hpp>
+#include <ferry/platform/rendezvous.hpp>
+
+#include "contract/communicator_rig.hpp"
+#include "support/directory_store.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+using namespace ferry;
+using namespace ferry::test;
+
+namespace {
+
+constexpr std::uint32_t rounds = 20;
+constexpr std::size_t shard_bytes = 10'000;
+
+/// Kills the process at one of its calls.
+class deadly_store final : public key_value_store {
+public:
+  deadly_store(std::string directory, long lethal_call)
+      : inner_(std::move(directory)), calls_left_(lethal_call) {}
+
+  void make_harmless() { calls_left_ = 0; }
+
+  bool offer(const std::string& key, const_bytes value) override {
+    count();
+    return inner_.offer(key, value);
+  }
+  bool await(std::span<const std::string> keys, nanoseconds patience) override {
+    count();
+    return inner_.await(keys, patience);
+  }
+  std::vector<std::byte> read(const std::string& key) override {
+    count();
+    return inner_.read(key);
+  }
+
+private:
+  void count() {
+    if (calls_left_ > 0 && --calls_left_ == 0)
+      std::raise(SIGKILL);
+  }
+
+  directory_store inner_;
+  long calls_left_;
+};
+
+int fail(const failure& cause) {
+  std::puts(describe(cause).c_str());
+  return 1;
+}
+
+void befall(const std::string& mishap, rank_at_work& own, communicator& end, std::uint32_t round) {
+  if (mishap == "abort")
+    end.abort({.code = errc::io_failure, .detail = "the disk is full"});
+  if (mishap == "stop")
+    std::raise(SIGSTOP);
+  if (mishap == "die in a gather") {
+    own.play(round);
+    std::raise(SIGKILL);
+  }
+}
+
+} // namespace
+
+int main(int count, char** words) {
+  if (count != 8)
+    return 2;
+  const auto rank = std::atoi(words[2]);
+  const auto size = std::atoi(words[3]);
+  const auto meeting_patience = std::chrono::milliseconds(std::atol(words[4]));
+  const auto gather_patience = std::chrono::milliseconds(std::atol(words[5]));
+  const auto mishap = std::string(words[6]);
+  const auto when = std::atol(words[7]);
+
+  const auto store =
+      std::make_shared<deadly_store>(words[1], mishap == "die at a store call" ? when : 0);
+  auto meeting = join_rendezvous(store, rank, size, meeting_patience);
+  if (!meeting)
+    return fail(meeting.error());
+  auto gpu = host_device(host_device_options{.memory = std::size_t{64} << 20});
+  auto joined = join_process_communicator(gpu, **meeting, "weights", gather_patience);
+  if (!joined)
+    return fail(joined.error());
+  store->make_harmless();
+
+  auto own = rank_at_work(gpu, **joined, shard_bytes);
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    try {
+      if (round == when)
+        befall(mishap, own, **joined, round);
+      own.play(round);
+      own.finish();
+    } catch (const device_error& error) {
+      if (error.code() != errc::transfer_aborted)
+        return fail(error.reason());
+    }
+    if (const auto cause = (*joined)->asynchronous_failure())
+      return fail(*cause);
+    if (!own.right(round))
+      return 3;
+  }
+  const auto met = (*meeting)->meet("end", {}, meeting_patience);
+  return met ? 0 : fail(met.error());
+}
