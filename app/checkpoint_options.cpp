@@ -4,6 +4,7 @@
 #include "checkpoint_options.hpp"
 
 #include "checkpoint_shapes.hpp"
+#include "option_checks.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -48,7 +49,7 @@ void add_checkpoint_options(CLI::App& command, checkpoint_options& options) {
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   command.add_option("--seed", options.seed, "Seed of the weights (0)")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(check_seed);
   command.add_option("--shard-size", options.shard_size, "Most bytes in one file (10GB)")
       ->type_name("SIZE");
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "caught.hpp"
 #include "command.hpp"
 #include "logging.hpp"
 #include "versions.hpp"
@@ -10,7 +11,6 @@
 #include <array>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <iostream>
 #include <string>
 
@@ -71,12 +71,8 @@ exit_code run(int argc, char** argv) {
         {.code = errc::invalid_argument,
          .detail = explain(program, wrong) + "; see " + typed_command(program) + " --help"},
         exit_code::rejected);
-  } catch (const ferry_error& failed) {
-    return report(failed.reason(), exit_code::failed);
-  } catch (const std::filesystem::filesystem_error& failed) {
-    return report({.code = errc::io_failure, .detail = failed.what()}, exit_code::failed);
-  } catch (const std::exception& bug) {
-    return report({.code = errc::internal, .detail = bug.what()}, exit_code::failed);
+  } catch (const std::exception&) {
+    return report(caught(), exit_code::failed);
   }
 }
 

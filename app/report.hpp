@@ -29,7 +29,7 @@ struct run_report {
   std::string device;
   int ranks = 1;
   std::uint64_t steps = 0;
-  std::uint64_t requests = 0;
+  std::uint64_t requests = 0; ///< That ended well.
   std::map<std::string, component_report> components;
 
   std::uint64_t total_weight_bytes = 0;
@@ -39,7 +39,9 @@ struct run_report {
   std::uint64_t pageable_stores = 0; ///< Host copies left pageable although pinning was wanted.
   std::uint64_t peak_host_bytes = 0; ///< Largest resident set of the process so far.
 
-  double wall_s = 0;
+  double wall_s = 0; ///< Of all requests. On the wall clock, always.
+  /// Of every step that ran. Empty where the device's time is virtual and nothing is offloaded:
+  /// the device then had nothing to do.
   std::vector<double> step_s;
 
   std::uint64_t h2d_bytes = 0;
@@ -57,7 +59,8 @@ struct run_report {
   std::uint64_t tickets_in_flight = 0;
   std::uint64_t races = 0;
 
-  std::string output_sha256; ///< Of the latents.
+  /// Of the latents; of several requests, over all one after another. Empty where none ended well.
+  std::string output_sha256;
   std::optional<bool> output_equals_resident;
   std::optional<double> reference_max_abs_error;
   std::vector<double> resident_step_s; ///< Of the comparison run; for people only.

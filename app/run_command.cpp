@@ -3,26 +3,31 @@
 
 #include <ferry/actors/runtime.hpp>
 #include <ferry/offload/resident_weights.hpp>
-#include <ferry/platform/sim_device.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
 
 #include "command.hpp"
-#include "digest.hpp"
 #include "exit_code.hpp"
-#include "progress_bar.hpp"
+#include "interrupt_watch.hpp"
+#include "output_digests.hpp"
 #include "report.hpp"
+#include "run_measures.hpp"
 #include "run_options.hpp"
 #include "run_output.hpp"
+#include "run_requests.hpp"
 #include "run_setup.hpp"
 #include "span_recorder.hpp"
+#include "warm_up.hpp"
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace ferry {
 
@@ -30,58 +35,27 @@ namespace {
 
 constexpr double reference_tolerance = 1e-3;
 
-/// What one pass of the request through the pipeline gave.
-struct pass {
-  generated made;
-  std::vector<double> step_s; ///< As they passed on the wall clock.
-  double wall_s = 0;
-  std::uint64_t allocations_after_first_step = 0;
+/// A run whose options have been checked.
+struct checked_run {
+  const run_options& options;
+  const run_setup& setup;
+  interrupt_watch& interrupt;
+  span_recorder& recorder;
 };
 
-/// What a pass tells while it goes on.
-struct pass_options {
-  std::string title;                  ///< Of the progress bar.
-  runtime* through = nullptr;         ///< Marks the steps there, if there is one.
-  reference_run* reference = nullptr; ///< Compares each stage with it, if there is one.
+/// Lets `observer` see what `target` does for as long as this lives.
+class observation {
+public:
+  observation(device& target, operation_observer& observer) : target_(target) {
+    target_.attach(&observer);
+  }
+  observation(const observation&) = delete;
+  observation& operator=(const observation&) = delete;
+  ~observation() { target_.attach(nullptr); }
+
+private:
+  device& target_;
 };
-
-double seconds_since(std::chrono::steady_clock::time_point started) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-}
-
-result<pass> run_once(const run_setup& setup, const pass_options& how) {
-  pass done;
-  std::uint64_t warm_allocations = 0;
-  auto step_started = std::chrono::steady_clock::now();
-  progress_bar bar(how.title, static_cast<std::uint64_t>(setup.asked.steps));
-  run_callbacks tell;
-  tell.step_begins = [&](std::size_t, std::size_t) {
-    step_started = std::chrono::steady_clock::now();
-    if (how.through != nullptr)
-      how.through->mark(mark_step_begins);
-  };
-  tell.step_ended = [&](std::size_t index, std::size_t) {
-    done.step_s.push_back(seconds_since(step_started));
-    if (how.through != nullptr)
-      how.through->mark(mark_step_ended);
-    if (index == 0)
-      warm_allocations = setup.target->counters().allocations;
-    bar.advance(1);
-  };
-  if (how.reference != nullptr)
-    tell.stage = [&](std::string_view stage, const at::Tensor& value) {
-      how.reference->compare(stage, value);
-    };
-
-  const auto started = std::chrono::steady_clock::now();
-  auto made = setup.model->run(setup.asked, tell);
-  if (!made)
-    return tl::unexpected(made.error());
-  done.wall_s = seconds_since(started);
-  done.made = contiguous(std::move(*made));
-  done.allocations_after_first_step = setup.target->counters().allocations - warm_allocations;
-  return done;
-}
 
 /// Refuses to keep all weights on a device that may not hold them.
 result<void> check_resident(const run_setup& setup, const torch_pipeline& subject) {
@@ -95,87 +69,115 @@ result<void> check_resident(const run_setup& setup, const torch_pipeline& subjec
                         " with everything on the device, or a --config that offloads"});
 }
 
-/// Runs the request with all weights in place, as a device that is large enough would.
-result<pass> run_resident(const run_setup& setup, torch_pipeline& subject,
-                          const pass_options& how) {
-  const resident_weights everything(subject);
-  return run_once(setup, how);
+run_context context_of(const checked_run& run, reference_run* reference, std::string title) {
+  return {.model = *run.setup.model,
+          .target = *run.setup.target,
+          .interrupt = run.interrupt,
+          .through = nullptr,
+          .reference = reference,
+          .title = std::move(title),
+          .keep = {}};
 }
 
-std::uint64_t race_count(const device& target) {
-  const auto* sim = dynamic_cast<const sim_device*>(&target);
-  return sim == nullptr ? 0 : sim->race_count();
+void throw_if(const result<void>& failed) {
+  if (!failed)
+    throw ferry_error(failed.error());
 }
 
-void add_state(run_report& report, const offload_state& state) {
-  report.strategy = to_string(state.strategy);
-  report.slot_bytes = state.slot_bytes;
-  report.pinned_bytes = state.pinned_bytes;
-  report.pageable_stores = state.pageable_stores;
-  report.prefetches = state.prefetches;
-  report.blocking_loads = state.blocking_loads;
-  report.tickets_in_flight = state.tickets_in_flight;
-  for (const auto& [path, c] : state.components)
-    report.components[path] = {.bytes = c.bytes,
-                               .selected = c.selected,
-                               .on_demand = c.on_demand,
-                               .blocks = c.blocks,
-                               .streamed_bytes = c.streamed_bytes,
-                               .largest_block_bytes = c.largest_block_bytes,
-                               .resident_blocks = c.resident_blocks};
+/// Warms up, unobserved, and returns what that added to the counters.
+result<warm_up_share> warm_up_unseen(const checked_run& run, runtime& through) {
+  auto& target = *run.setup.target;
+  const auto before = through.state();
+  if (!before)
+    return tl::unexpected(before.error());
+  warm_up_share share(target.counters(), *before);
+  target.attach(nullptr);
+  throw_if(warm_up(through, *run.setup.model));
+  target.attach(&run.recorder);
+  const auto after = through.state();
+  if (!after)
+    return tl::unexpected(after.error());
+  share.end(target.counters(), *after);
+  return share;
 }
 
-void add_unoffloaded(run_report& report, const pipeline& subject) {
-  report.strategy = to_string(offload_strategy::none);
-  for (const auto& [path, node] : subject.root()->children())
-    report.components[path].bytes = weight_bytes(node);
-}
-
-void add_device(run_report& report, const device& target, const span_recorder& recorder) {
-  const auto counters = target.counters();
-  const auto overlap = recorder.overlap();
-  report.peak_device_weight_bytes = counters.peak_device_bytes;
-  report.h2d_bytes = counters.h2d_bytes;
-  report.d2h_bytes = counters.d2h_bytes;
-  report.exposed_wait_s = std::chrono::duration<double>(overlap.exposed_wait).count();
-  report.lower_bound_s = std::chrono::duration<double>(overlap.lower_bound()).count();
-  report.overlap_efficiency = overlap.efficiency();
-  report.races = race_count(target);
-}
-
-void add_pass(run_report& report, const pass& done) {
-  report.requests = 1;
-  report.steps = done.step_s.size();
-  report.step_s = done.step_s;
-  report.wall_s = done.wall_s;
-  report.device_allocations_after_warmup = done.allocations_after_first_step;
-  report.output_sha256 = sha256(bytes_of(done.made.latents));
-}
-
-/// Enables, runs one request, and disables again. What it learns goes into `report`.
-result<pass> run_offloaded(const run_setup& setup, const std::shared_ptr<torch_pipeline>& subject,
-                           reference_run* reference, run_report& report) {
+/// Enables, runs what was asked for, and disables again. What it learns goes into `report`.
+result<run_tally> run_offloaded(const checked_run& run,
+                                const std::shared_ptr<torch_pipeline>& subject, run_context where,
+                                run_report& report) {
+  const auto& setup = run.setup;
   runtime through(setup.target, {.device_memory = setup.device_memory});
   if (auto started = through.start(); !started)
     return tl::unexpected(started.error());
   if (auto enabled = through.enable(subject, setup.config); !enabled)
     return tl::unexpected(enabled.error());
-  if (auto begun = through.begin_request(); !begun)
-    return tl::unexpected(begun.error());
-  auto done = run_once(setup, {"denoising", &through, reference});
-  if (!done)
-    return done;
-  if (auto ended = through.end_request(); !ended)
-    return tl::unexpected(ended.error());
+  std::optional<warm_up_share> warmed;
+  if (run.options.requests) {
+    auto share = warm_up_unseen(run, through);
+    if (!share)
+      return tl::unexpected(share.error());
+    warmed = *share;
+  }
+  where.through = &through;
+  auto tally = run_requests(setup.asked, where);
   auto state = through.state();
   if (!state)
     return tl::unexpected(state.error());
-  add_state(report, *state);
   if (auto disabled = through.disable(); !disabled)
     return tl::unexpected(disabled.error());
   if (auto stopped = through.stop(std::chrono::seconds(10)); !stopped)
     return tl::unexpected(stopped.error());
-  return done;
+  setup.target->attach(nullptr);
+  add_state(report, *state);
+  add_tally(report, tally);
+  add_device(report, *setup.target, run.recorder);
+  report.step_s = run.recorder.step_seconds();
+  if (warmed)
+    warmed->take_out_of(report);
+  return tally;
+}
+
+/// Runs what was asked for with all weights in place, as a device that is large enough would.
+run_tally run_unoffloaded(const checked_run& run, torch_pipeline& subject, const run_context& where,
+                          run_report& report) {
+  const resident_weights everything(subject);
+  if (run.options.requests)
+    throw_if(warm_up(*run.setup.model));
+  auto tally = run_requests(run.setup.asked, where);
+  run.setup.target->attach(nullptr);
+  add_unoffloaded(report, subject);
+  add_tally(report, tally);
+  add_device(report, *run.setup.target, run.recorder);
+  if (run.setup.target->traits().virtual_time)
+    report.step_s.clear();
+  return tally;
+}
+
+/// Runs the requests that have an output once more with everything on the device. Returns whether
+/// that went well.
+bool compare_resident(const checked_run& run, torch_pipeline& subject,
+                      const output_digests& outputs, run_report& report) {
+  std::vector<asked_request> again;
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < run.setup.asked.size(); ++i) {
+    if (!outputs.has(i))
+      continue;
+    again.push_back(run.setup.asked[i]);
+    indices.push_back(i);
+  }
+  if (again.empty())
+    return true;
+  output_digests expected;
+  auto where = context_of(run, nullptr, "all on the device");
+  where.keep = [&](std::size_t index, const generated& made) {
+    expected.add(indices.at(index), made);
+  };
+  const resident_weights everything(subject);
+  const auto tally = run_requests(again, where);
+  report.output_equals_resident = outputs == expected;
+  if (!run.setup.target->traits().virtual_time)
+    report.resident_step_s = tally.step_s;
+  return tally.failed == 0;
 }
 
 void write_report(const std::string& where, const run_report& report) {
@@ -236,66 +238,74 @@ exit_code give_up(const failure& reason) {
   return report(reason, is_rejection(reason) ? exit_code::rejected : exit_code::failed);
 }
 
-void write_results(const run_options& options, const pass& done, const span_recorder& recorder,
-                   const run_report& report) {
+exit_code stop_interrupted() {
+  std::fputs("ferry: interrupted\n", stderr);
+  return exit_code::interrupted;
+}
+
+void write_results(const checked_run& run, const run_report& report) {
+  const auto& options = run.options;
   if (options.report != "-")
     std::fputs(to_table(report).c_str(), stdout);
   if (options.report)
     write_report(*options.report, report);
-  if (options.output)
-    write_output(*options.output, done.made);
   if (options.trace)
-    recorder.write_trace(*options.trace);
+    run.recorder.write_trace(*options.trace);
 }
 
 exit_code run_pipeline(const run_options& options) {
+  interrupt_watch interrupt;
   auto setup = set_up(options);
   if (!setup)
     return give_up(setup.error());
 
   span_recorder recorder(options.trace ? span_recorder::keep::spans : span_recorder::keep::sums);
-  setup->target->attach(&recorder);
+  const observation observed(*setup->target, recorder);
+  const checked_run run{options, *setup, interrupt, recorder};
   const auto subject = std::make_shared<torch_pipeline>(setup->model->description());
   auto* reference = setup->reference ? &*setup->reference : nullptr;
   const bool offloads = setup->config.strategy != offload_strategy::none;
-
   if (!offloads)
     if (auto fits = check_resident(*setup, *subject); !fits)
       return give_up(fits.error());
 
+  output_digests outputs;
+  auto where = context_of(run, reference, "denoising");
+  where.keep = [&](std::size_t index, const generated& made) {
+    if (options.output)
+      write_output(options.requests ? request_directory(*options.output, index) : *options.output,
+                   made);
+    outputs.add(index, made);
+  };
   run_report report;
   report.device = setup->target->traits().name;
-  auto done = offloads ? run_offloaded(*setup, subject, reference, report)
-                       : run_resident(*setup, *subject, {"denoising", nullptr, reference});
-  setup->target->attach(nullptr);
-  if (!done)
-    return give_up(done.error());
+  const auto tally = offloads ? run_offloaded(run, subject, where, report)
+                              : run_unoffloaded(run, *subject, where, report);
+  if (!tally)
+    return give_up(tally.error());
+  if (interrupt.interrupted())
+    return stop_interrupted();
+  if (tally->failed > 0 && !options.requests)
+    return exit_code::failed;
 
-  add_pass(report, *done);
-  add_device(report, *setup->target, recorder);
   report.peak_host_bytes = peak_resident_bytes();
-  if (offloads)
-    report.step_s = recorder.step_seconds();
-  else
-    add_unoffloaded(report, *subject);
   for (const auto& [path, component] : report.components)
     report.total_weight_bytes += component.bytes;
   if (!offloads)
     report.peak_device_weight_bytes = report.total_weight_bytes;
+  if (!outputs.empty())
+    report.output_sha256 = outputs.of_latents();
   if (reference != nullptr)
     if (const auto worst = reference->worst())
       report.reference_max_abs_error = worst->max_abs;
 
-  if (options.compare_resident) {
-    auto resident = run_resident(*setup, *subject, {"all on the device"});
-    if (!resident)
-      return give_up(resident.error());
-    report.output_equals_resident = same_bytes(done->made, resident->made);
-    if (!setup->target->traits().virtual_time)
-      report.resident_step_s = resident->step_s;
-  }
-  write_results(options, *done, recorder, report);
-  return judge(report, reference);
+  if (options.compare_resident && !compare_resident(run, *subject, outputs, report))
+    return exit_code::failed;
+  if (interrupt.interrupted())
+    return stop_interrupted();
+  write_results(run, report);
+  const auto verdict = judge(report, reference);
+  return tally->failed > 0 ? exit_code::failed : verdict;
 }
 
 } // namespace

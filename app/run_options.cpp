@@ -3,6 +3,8 @@
 
 #include "run_options.hpp"
 
+#include "option_checks.hpp"
+
 #include <CLI/CLI.hpp>
 
 #include <fstream>
@@ -31,11 +33,13 @@ void add_configuration(CLI::App& command, run_options& options) {
   group
       ->add_option("--dlo-resident-layers", legacy.dlo_resident_layers,
                    "Legacy: so many leading blocks stay on the device (0)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(check_integer);
   group
       ->add_option("--dlo-chunk-size-mb", legacy.dlo_chunk_size_mb,
                    "Legacy: chunk of a gathered block in MiB (64)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(check_integer);
   group
       ->add_option("--dlo-pin-budget-gb", legacy.dlo_pin_budget_gb,
                    "Legacy: most pinned host memory in GiB (no limit)")
@@ -59,28 +63,34 @@ void add_device(CLI::App& command, run_options& options) {
       ->add_option("--sim", options.sim_model,
                    "Model of the simulated device, such as link=25GB/s,compute=2ms,jitter=0")
       ->type_name("MODEL");
+  group->add_option("--ranks", options.ranks, "Not in this build: more than one rank (1)")
+      ->type_name("N")
+      ->check(check_integer);
+  group
+      ->add_option("--compute-dtype", options.compute_dtype,
+                   "Not in this build: another dtype than the checkpoint's")
+      ->type_name("TYPE");
 }
 
 void add_request(CLI::App& command, run_options& options) {
   auto* group = command.add_option_group("Request");
-  group->add_option("--prompt-ids", options.prompt_ids, "Token ids (5,17,9,33)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("IDS");
+  group
+      ->add_option("--requests", options.requests,
+                   "Several requests, one JSON object a line, one after another")
+      ->type_name("FILE");
+  group->add_option("--prompt-ids", options.prompt_ids, "Token ids (5,17,9,33)")->type_name("IDS");
   group
       ->add_option("--second-prompt-ids", options.second_prompt_ids,
                    "Token ids for flux's T5 encoder (those of --prompt-ids)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
       ->type_name("IDS");
   group->add_option("--negative-prompt-ids", options.negative_prompt_ids, "Token ids, wan only (1)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
       ->type_name("IDS");
   group->add_option("--seed", options.seed, "Of the initial latents (0)")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
-  group->add_option("--steps", options.steps, "Denoising steps (4)")->type_name("N");
+      ->check(check_seed);
+  group->add_option("--steps", options.steps, "Denoising steps (4)")
+      ->type_name("N")
+      ->check(check_integer);
   group
       ->add_option("--guidance", options.guidance,
                    "wan: classifier-free guidance, 1 or less turns it off (4); flux: what the "
@@ -90,7 +100,8 @@ void add_request(CLI::App& command, run_options& options) {
   group
       ->add_option("--frames", options.frames,
                    "wan: frames, one more than a multiple of 4 (9); flux: 1")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(check_integer);
 }
 
 void add_results(CLI::App& command, run_options& options) {
@@ -103,7 +114,8 @@ void add_results(CLI::App& command, run_options& options) {
                   "Run once more with everything on the device and compare bytes");
   group
       ->add_option("--output", options.output,
-                   "Write latents.safetensors and the pictures (PNG) there")
+                   "Write latents.safetensors and the pictures (PNG) there; of --requests, each "
+                   "into its request-NNN")
       ->type_name("DIRECTORY");
   group->add_option("--trace", options.trace, "Write the trace as Chrome/Perfetto JSON")
       ->type_name("FILE");

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace CLI {
 class App;
@@ -27,12 +26,18 @@ struct run_options {
 
   std::string device; ///< Empty: the default of this machine.
   std::optional<std::string> device_memory;
-  std::string sim_model;
+  std::optional<std::string> sim_model;
+
+  // Known, and refused.
+  std::optional<std::int64_t> ranks;
+  std::optional<std::string> compute_dtype;
+
+  std::optional<std::filesystem::path> requests;
 
   // One request. What is not given has a default, except with a reference, which has them all.
-  std::vector<std::int64_t> prompt_ids;
-  std::vector<std::int64_t> second_prompt_ids;
-  std::vector<std::int64_t> negative_prompt_ids;
+  std::optional<std::string> prompt_ids; ///< "5,17,9"
+  std::optional<std::string> second_prompt_ids;
+  std::optional<std::string> negative_prompt_ids;
   std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> steps;
   std::optional<double> guidance;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -16,18 +17,11 @@ namespace ferry {
 
 namespace {
 
-/// `frame-007.png`
-std::string frame_name(std::int64_t index) {
+/// `frame-007`
+std::string padded(std::string name, std::uint64_t index) {
   constexpr std::size_t digits = 3;
   const auto number = std::to_string(index);
-  return "frame-" + std::string(digits - std::min(digits, number.size()), '0') + number + ".png";
-}
-
-bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.defined() || !b.defined())
-    return a.defined() == b.defined();
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
-         std::ranges::equal(bytes_of(a), bytes_of(b));
+  return name.append(digits - std::min(digits, number.size()), '0').append(number);
 }
 
 void write_latents(const std::filesystem::path& path, const at::Tensor& latents) {
@@ -45,7 +39,8 @@ void write_pictures(const std::filesystem::path& directory, const at::Tensor& pi
                          static_cast<std::size_t>(pictures.numel()));
   const auto each = std::size_t{3} * height * width;
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto name = count == 1 ? "picture.png" : frame_name(i);
+    const auto name =
+        count == 1 ? "picture.png" : padded("frame-", static_cast<std::uint64_t>(i)) + ".png";
     const auto planes = values.subspan(static_cast<std::size_t>(i) * each, each);
     write_png(directory / name, to_rgb(name, planes, width, height));
   }
@@ -64,8 +59,8 @@ const_bytes bytes_of(const at::Tensor& contiguous) {
   return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
 }
 
-bool same_bytes(const generated& a, const generated& b) {
-  return same_bytes(a.latents, b.latents) && same_bytes(a.pictures, b.pictures);
+std::filesystem::path request_directory(const std::filesystem::path& directory, std::size_t index) {
+  return directory / padded("request-", index);
 }
 
 void write_output(const std::filesystem::path& directory, const generated& made) {

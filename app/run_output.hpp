@@ -17,8 +17,9 @@ namespace ferry {
 /// Returns the memory of a contiguous tensor.
 [[nodiscard]] const_bytes bytes_of(const at::Tensor& contiguous);
 
-/// Returns whether two runs ended in the same bytes, latents and pictures. @pre both contiguous
-[[nodiscard]] bool same_bytes(const generated& a, const generated& b);
+/// Returns where the output of one of several requests goes: `directory/request-000` and so on.
+[[nodiscard]] std::filesystem::path request_directory(const std::filesystem::path& directory,
+                                                      std::size_t index);
 
 /// Writes `latents.safetensors` into `directory`, which is made where it is missing, and the
 /// pictures where there are some: `picture.png`, or `frame-000.png` and so on. Each file appears

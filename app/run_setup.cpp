@@ -9,13 +9,16 @@
 #include <ferry/platform/quantity.hpp>
 
 #include "models/load_model.hpp"
+#include "request_text.hpp"
 
 #include <unistd.h>
 
-#include <charconv>
+#include <cstddef>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ferry {
 
@@ -25,6 +28,14 @@ tl::unexpected<failure> refuse(std::string detail) {
   return tl::unexpected(failure{.code = errc::invalid_argument, .detail = std::move(detail)});
 }
 
+/// Points at the mistake behind text that is no JSON but the name of a file.
+failure explain_config(failure wrong, const std::string& text) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(text, ignored))
+    wrong.detail = "--config is '" + text + "', which is a file; write --config @" + text;
+  return wrong;
+}
+
 result<offload_config> read_config(const run_options& options) {
   auto text = config_text(options);
   if (!text)
@@ -32,50 +43,130 @@ result<offload_config> read_config(const run_options& options) {
   auto resolved = resolve_config(*text ? std::optional<std::string_view>(**text) : std::nullopt,
                                  options.legacy);
   if (!resolved)
-    return tl::unexpected(resolved.error());
+    return tl::unexpected(explain_config(resolved.error(), options.config.value_or("")));
   for (const auto& note : resolved->notes)
     log(log_level::warn, "ferry.app", note);
   return std::move(resolved->config);
 }
 
-result<void> read_size(std::string_view text, request& asked) {
-  const auto cross = text.find('x');
-  const auto read = [](std::string_view digits, std::int64_t& value) {
-    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), value);
-    return error == std::errc{} && end == digits.end();
-  };
-  if (cross == std::string_view::npos || !read(text.substr(0, cross), asked.width) ||
-      !read(text.substr(cross + 1), asked.height))
-    return refuse("--size is '" + std::string(text) +
-                  "'; expected width and height in pixels, such as 832x480");
+/// Refuses options that this build knows and cannot follow.
+result<void> check_build(const run_options& options) {
+  if (options.ranks && *options.ranks != 1)
+    return refuse("--ranks is " + std::to_string(*options.ranks) +
+                  "; this build does not have several ranks, expected 1");
+  if (options.compute_dtype)
+    return refuse("--compute-dtype is '" + *options.compute_dtype +
+                  "'; this build does not have it and computes in the checkpoint's; leave it out");
+  return {};
+}
+
+/// Refuses `--sim` where nothing would follow the model.
+result<void> check_sim(const run_options& options, const offload_config& config) {
+  if (!options.sim_model)
+    return {};
+  if (options.device != "sim")
+    return refuse("--sim is '" + *options.sim_model +
+                  "' and the device is another; expected --device sim");
+  if (config.strategy == offload_strategy::none)
+    return refuse("--sim is '" + *options.sim_model +
+                  "' and nothing is offloaded, so that nothing runs on the model; add --config, "
+                  "or leave --sim out");
   return {};
 }
 
 bool describes_request(const run_options& options) {
-  return !options.prompt_ids.empty() || !options.second_prompt_ids.empty() ||
-         !options.negative_prompt_ids.empty() || options.seed || options.steps ||
-         options.guidance || options.size || options.frames;
+  return options.prompt_ids || options.second_prompt_ids || options.negative_prompt_ids ||
+         options.seed || options.steps || options.guidance || options.size || options.frames;
 }
 
-result<request> read_request(const run_options& options, const diffusion_model& model,
-                             const std::optional<reference_run>& reference) {
-  if (reference)
-    return model.inputs_of(*reference);
+/// Refuses two sources of requests.
+result<void> check_sources(const run_options& options) {
+  if (options.requests && options.reference)
+    return refuse("--requests and --reference both bring requests along; leave one of them out");
+  if ((options.requests || options.reference) && describes_request(options))
+    return refuse(std::string(options.requests ? "--requests" : "--reference") +
+                  " brings the request along; leave --prompt-ids, --second-prompt-ids, "
+                  "--negative-prompt-ids, --seed, --steps, --guidance, --size and --frames out");
+  return {};
+}
+
+result<request> read_request(const run_options& options, const diffusion_model& model) {
   auto asked = model.defaults();
-  if (!options.prompt_ids.empty())
-    asked.positive.ids = options.prompt_ids;
-  if (!options.second_prompt_ids.empty())
-    asked.second.ids = options.second_prompt_ids;
-  if (!options.negative_prompt_ids.empty())
-    asked.negative.ids = options.negative_prompt_ids;
+  const auto take_ids = [](const char* name, const std::optional<std::string>& text,
+                           std::vector<std::int64_t>& ids) -> result<void> {
+    if (!text)
+      return {};
+    auto read = read_ids(name, *text);
+    if (!read)
+      return tl::unexpected(read.error());
+    ids = std::move(*read);
+    return {};
+  };
+  if (auto taken = take_ids("--prompt-ids", options.prompt_ids, asked.positive.ids); !taken)
+    return tl::unexpected(taken.error());
+  if (auto taken = take_ids("--second-prompt-ids", options.second_prompt_ids, asked.second.ids);
+      !taken)
+    return tl::unexpected(taken.error());
+  if (auto taken =
+          take_ids("--negative-prompt-ids", options.negative_prompt_ids, asked.negative.ids);
+      !taken)
+    return tl::unexpected(taken.error());
   asked.seed = options.seed.value_or(asked.seed);
   asked.steps = options.steps.value_or(asked.steps);
   asked.guidance = options.guidance.value_or(asked.guidance);
   asked.frames = options.frames.value_or(asked.frames);
-  if (options.size)
-    if (auto read = read_size(*options.size, asked); !read)
-      return tl::unexpected(read.error());
+  if (options.size) {
+    const auto size = read_size("--size", *options.size);
+    if (!size)
+      return tl::unexpected(size.error());
+    asked.width = size->width;
+    asked.height = size->height;
+  }
   return asked;
+}
+
+result<std::vector<asked_request>> read_asked(const run_options& options,
+                                              const diffusion_model& model,
+                                              const std::optional<reference_run>& reference) {
+  if (options.requests)
+    return read_requests(*options.requests, model);
+  auto asked = reference ? model.inputs_of(*reference) : read_request(options, model);
+  if (!asked)
+    return tl::unexpected(asked.error());
+  if (auto valid = model.check(*asked); !valid)
+    return tl::unexpected(valid.error());
+  return std::vector{asked_request{.what = std::move(*asked)}};
+}
+
+/// Refuses a file that is to be written and is named twice.
+result<void> check_distinct(const run_options& options) {
+  struct named_path {
+    std::string_view option;
+    std::filesystem::path path;
+  };
+  std::vector<named_path> named;
+  const auto add = [&](std::string_view option, const std::filesystem::path& path) {
+    std::error_code ignored;
+    named.push_back({option, std::filesystem::weakly_canonical(
+                                 std::filesystem::absolute(path, ignored), ignored)});
+  };
+  if (options.requests)
+    add("--requests", *options.requests);
+  if (options.reference)
+    add("--reference", *options.reference);
+  if (options.config && options.config->starts_with('@'))
+    add("--config", options.config->substr(1));
+  const auto given = named.size();
+  if (options.trace)
+    add("--trace", *options.trace);
+  if (options.report && *options.report != "-")
+    add("--report", *options.report);
+  for (auto i = given; i < named.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (named[i].path == named[j].path)
+        return refuse(std::string(named[i].option) + " and " + std::string(named[j].option) +
+                      " both name '" + named[i].path.string() + "'; expected different files");
+  return {};
 }
 
 /// Looks whether a file can be written before an hour of work depends on it.
@@ -118,19 +209,21 @@ result<std::optional<std::uint64_t>> read_device_memory(const run_options& optio
 } // namespace
 
 result<run_setup> set_up(const run_options& options) {
+  if (auto built = check_build(options); !built)
+    return tl::unexpected(built.error());
   auto config = read_config(options);
   if (!config)
     return tl::unexpected(config.error());
   auto memory = read_device_memory(options);
   if (!memory)
     return tl::unexpected(memory.error());
+  if (auto fits = check_sim(options, *config); !fits)
+    return tl::unexpected(fits.error());
+  if (auto clear = check_sources(options); !clear)
+    return tl::unexpected(clear.error());
 
   std::optional<reference_run> reference;
   if (options.reference) {
-    if (describes_request(options))
-      return refuse("--reference brings the request along; leave --prompt-ids, "
-                    "--second-prompt-ids, --negative-prompt-ids, --seed, --steps, --guidance, "
-                    "--size and --frames out");
     auto opened = reference_run::open(*options.reference);
     if (!opened)
       return tl::unexpected(opened.error());
@@ -139,16 +232,17 @@ result<run_setup> set_up(const run_options& options) {
   auto model = load_model(options.checkpoint);
   if (!model)
     return tl::unexpected(model.error());
-  auto asked = read_request(options, **model, reference);
+  auto asked = read_asked(options, **model, reference);
   if (!asked)
     return tl::unexpected(asked.error());
-  if (auto valid = (*model)->check(*asked); !valid)
-    return tl::unexpected(valid.error());
 
+  if (auto distinct = check_distinct(options); !distinct)
+    return tl::unexpected(distinct.error());
   if (auto writable = check_results(options); !writable)
     return tl::unexpected(writable.error());
 
-  auto target = open_device(options.device, {.memory = *memory, .model = options.sim_model});
+  auto target =
+      open_device(options.device, {.memory = *memory, .model = options.sim_model.value_or("")});
   if (!target)
     return tl::unexpected(target.error());
   return run_setup{.config = std::move(*config),

@@ -77,9 +77,9 @@ void span_recorder::on_operation(const operation_span& span) {
   if (span.kind == operation_kind::mark) {
     const std::string_view what = span.tag.what;
     if (what == mark_step_begins)
-      step_begins_.push_back(span.end);
+      step_begun_ = span.end;
     else if (what == mark_step_ended)
-      step_ends_.push_back(span.end);
+      step_s_.push_back(std::chrono::duration<double>(span.end - step_begun_).count());
   }
   if (what_ == keep::sums)
     return;
@@ -101,10 +101,7 @@ overlap_summary span_recorder::overlap() const {
 
 std::vector<double> span_recorder::step_seconds() const {
   const std::lock_guard lock(mutex_);
-  std::vector<double> seconds;
-  for (std::size_t i = 0; i < step_ends_.size(); ++i)
-    seconds.push_back(std::chrono::duration<double>(step_ends_[i] - step_begins_.at(i)).count());
-  return seconds;
+  return step_s_;
 }
 
 void span_recorder::write_trace(const std::filesystem::path& path) const {

@@ -32,7 +32,7 @@ public:
 
   [[nodiscard]] overlap_summary overlap() const;
 
-  /// Returns the times between each pair of step marks, in seconds. Complete once the device has
+  /// Returns the time of each step that ended, in seconds. Complete once the device has
   /// been drained.
   [[nodiscard]] std::vector<double> step_seconds() const;
 
@@ -46,8 +46,8 @@ private:
   const keep what_;
   mutable std::mutex mutex_;
   overlap_meter meter_;
-  std::vector<nanoseconds> step_begins_;
-  std::vector<nanoseconds> step_ends_;
+  nanoseconds step_begun_{};
+  std::vector<double> step_s_;
   std::vector<operation_span> spans_;
   std::uint64_t dropped_ = 0; ///< Spans beyond `most_spans`.
   std::map<stream_id, std::string> streams_;

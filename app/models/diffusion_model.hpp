@@ -12,6 +12,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 namespace ferry {
 
 /// What a request ended in. Both are float32.
@@ -37,6 +39,10 @@ public:
   /// Returns the request of the family that asks for nothing in particular: a fixed short prompt, a
   /// small size, the guidance it was trained for.
   [[nodiscard]] virtual request defaults() const = 0;
+
+  /// Returns the request that a serving process runs once before the first: small, and through
+  /// every component. Nothing: the family declares none.
+  [[nodiscard]] virtual std::optional<request> warm_up_request() const { return std::nullopt; }
 
   /// Returns the request that a reference file of the family describes.
   /// @returns `invalid_checkpoint` with what is missing or malformed

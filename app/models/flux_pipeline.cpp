@@ -65,6 +65,15 @@ request flux_pipeline::defaults() const {
   return asked;
 }
 
+std::optional<request> flux_pipeline::warm_up_request() const {
+  auto asked = defaults();
+  asked.positive.ids = {0};
+  asked.steps = 1;
+  asked.width = limits_.pixels_per_token();
+  asked.height = limits_.pixels_per_token();
+  return asked;
+}
+
 result<request> flux_pipeline::inputs_of(const reference_run& reference) const {
   return read_flux_request(reference, limits_);
 }

@@ -114,6 +114,17 @@ result<void> validate(const request& asked, const request_limits& limits) {
   return {};
 }
 
+request smallest_request(const request_limits& limits) {
+  request smallest;
+  smallest.positive.ids = {0};
+  smallest.negative.ids = {0};
+  smallest.steps = 1;
+  smallest.width = limits.pixels_per_latent * limits.patch[2];
+  smallest.height = limits.pixels_per_latent * limits.patch[1];
+  smallest.frames = (limits.patch[0] - 1) * limits.frames_per_latent + 1;
+  return smallest;
+}
+
 std::vector<std::int64_t> latent_shape(const request& asked, const request_limits& limits) {
   if (asked.initial_latents.defined()) {
     return asked.initial_latents.sizes().vec();

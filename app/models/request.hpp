@@ -58,6 +58,9 @@ inline constexpr std::int64_t max_steps = 1000;
 /// @returns `invalid_argument` with the field, its value and its limits
 [[nodiscard]] result<void> validate(const request& asked, const request_limits& limits);
 
+/// Returns the valid request that asks for least: one step, prompts of one id, one patch.
+[[nodiscard]] request smallest_request(const request_limits& limits);
+
 /// Returns the shape of the latents that a valid request works on.
 [[nodiscard]] std::vector<std::int64_t> latent_shape(const request& asked,
                                                      const request_limits& limits);

@@ -114,6 +114,18 @@ request wan_pipeline::defaults() const {
   return asked;
 }
 
+std::optional<request> wan_pipeline::warm_up_request() const {
+  auto asked = smallest_request(limits_);
+  const auto reaches_low_noise = [&] {
+    const flow_match_euler schedule{schedule_, static_cast<std::size_t>(asked.steps)};
+    return schedule.timesteps().back() < *boundary_;
+  };
+  while (boundary_ && asked.steps < max_steps && !reaches_low_noise()) {
+    ++asked.steps;
+  }
+  return asked;
+}
+
 result<request> wan_pipeline::inputs_of(const reference_run& reference) const {
   return reference.inputs();
 }

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -270,16 +271,35 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
       {{"--device", "abacus"}, "abacus"},
       {{"--device", "cuda"}, "cuda"},
       {{"--device-memory", "5 potatoes"}, "--device-memory"},
-      {{"--device", "sim", "--sim", "speed=9"}, "speed"},
+      {{"--device", "sim", "--config", layer, "--sim", "speed=9"}, "speed"},
+      {{"--device", "host", "--config", layer, "--sim", "link=1GB/s"}, "expected --device sim"},
+      {{"--device", "sim", "--sim", "link=1GB/s"}, "nothing is offloaded"},
+      {{"--ranks", "2"}, "--ranks is 2; this build does not have several ranks"},
+      {{"--compute-dtype", "bf16"}, "--compute-dtype is 'bf16'; this build does not have it"},
       {{"--size", "7by3"}, "7by3"},
       {{"--size", "7x3"}, "size"},
       {{"--steps", "0"}, "steps"},
+      {{"--steps", "99999999999999999999"}, "--steps: Value 99999999999999999999 is no integer"},
+      {{"--frames", "two"}, "--frames: Value two is no integer"},
+      {{"--seed", "18446744073709551616"},
+       "--seed: Value 18446744073709551616 is no integer from 0 to 18446744073709551615"},
+      {{"--seed", "-1"}, "--seed: Value -1 is no integer from 0"},
+      {{"--seed", "1.5"}, "--seed: Value 1.5 is no integer from 0"},
+      {{"--dlo-resident-layers", "99999999999999999999"}, "--dlo-resident-layers: Value 9"},
+      {{"--prompt-ids", "5,,7"}, "--prompt-ids is '5,,7'; expected token ids with commas"},
+      {{"--prompt-ids", ""}, "--prompt-ids is ''; expected token ids"},
+      {{"--prompt-ids", "5,7,"}, "--prompt-ids is '5,7,'; expected token ids"},
+      {{"--prompt-ids", "five"}, "--prompt-ids is 'five'; expected token ids"},
+      {{"--negative-prompt-ids", ","}, "--negative-prompt-ids is ','; expected token ids"},
+      {{"--prompt-ids", "99999999999999999999"}, "--prompt-ids is '99999999999999999999'"},
+      {{"--requests", "/no/such/requests"}, "--requests names '/no/such/requests'"},
       {{"--prompt-ids", "999999"}, "999999"},
       {{"--second-prompt-ids", "7"}, "this pipeline has one text encoder"},
       {{"--reference", "/no/such/reference"}, "/no/such/reference"},
       {{"--reference", "any", "--steps", "2"}, "leave --prompt-ids"},
       {{"--report", "/no/such/directory/r.json"}, "/no/such/directory"},
       {{"--trace", "/"}, "--trace"},
+      {{"--report", "same.json", "--trace", "./same.json"}, "--report and --trace both name"},
       {{"--output", "/proc/nothing"}, "--output"},
   }));
   words all{"run", data("wan-tiny")};
@@ -292,6 +312,57 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
   CHECK_THAT(done.err, Contains(expected));
   CHECK(std::ranges::count(done.err, '\n') == 1);
   CHECK(done.out == "");
+}
+
+TEST_CASE("a configuration that is the name of a file asks for its @", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto file = scratch.write("c.json", layer).string();
+
+  const auto done = run_program({"run", data("wan-tiny"), "--config", file});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("is a file; write --config @" + file));
+}
+
+TEST_CASE("a seed may be as large as a seed can be", "[app][run]") {
+  const auto done =
+      run_program({"run", data("wan-tiny"), "--device", "host", "--steps", "1", "--size", "32x32",
+                   "--frames", "1", "--seed", "18446744073709551615", "--ranks", "1"});
+
+  CHECK(done.code == 0);
+}
+
+TEST_CASE("a resident run on the simulated device has no virtual step times", "[app][run]") {
+  const auto done = run_program({"run", data("wan-tiny"), "--device", "sim", "--steps", "2",
+                                 "--size", "32x32", "--frames", "1", "--report", "-"});
+
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+  CHECK(report["steps"] == 2);
+  CHECK(report["step_s"] == json::array());
+  CHECK(report["wall_s"] > 0);
+}
+
+TEST_CASE("an interrupted run stops in order and leaves no result", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto path = [&](const char* name) { return (scratch.path() / name).string(); };
+  std::vector<std::string> arguments = {
+      "run",      data("wan-tiny"), "--device",    "host",        "--steps", "1000",
+      "--size",   "256x256",        "--log-level", "info",        "--trace", path("trace.json"),
+      "--output", path("out"),      "--report",    path("r.json")};
+  if (GENERATE(true, false))
+    arguments.insert(arguments.end(), {"--config", layer});
+  test::running_program running(arguments);
+  running.wait_until_it_says("begin request");
+
+  running.send(SIGINT);
+
+  const auto done = running.finish();
+  CHECK(done.code == 130);
+  CHECK_THAT(done.err, Catch::EndsWith("\nferry: interrupted\n"));
+  CHECK(done.out == "");
+  CHECK(names_in(path("out")).empty());
+  CHECK(names_in(scratch.path()) == std::set<std::string>{"out"});
 }
 
 TEST_CASE("the page on configuration names every option and no other", "[app]") {

@@ -45,17 +45,6 @@ std::size_t files_in(const std::filesystem::path& directory) {
       std::distance(std::filesystem::directory_iterator(directory), {}));
 }
 
-TEST_CASE("outputs are the same only if latents and pictures are", "[app][run_output]") {
-  const auto made = made_of({1, 2}, {0, 0.5F});
-
-  CHECK(same_bytes(made, made_of({1, 2}, {0, 0.5F})));
-  CHECK_FALSE(same_bytes(made, made_of({1, 3}, {0, 0.5F})));
-  CHECK_FALSE(same_bytes(made, made_of({1, 2}, {0, 0.25F})));
-  CHECK_FALSE(same_bytes(made, made_of({1, 2}, {0})));
-  CHECK_FALSE(same_bytes(made, made_of({1, 2}, {})));
-  CHECK(same_bytes(made_of({1}, {}), made_of({1}, {})));
-}
-
 TEST_CASE("frames are numbered in the order in which they are shown", "[app][run_output]") {
   const test::scratch_directory scratch;
   std::vector<float> greys(1002, -1);

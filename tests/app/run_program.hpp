@@ -3,7 +3,12 @@
 
 #pragma once
 
+#include "support/scratch_directory.hpp"
+
+#include <sys/types.h>
+
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ferry::test {
@@ -20,5 +25,32 @@ struct program_outcome {
 
 /// Runs `ferry` with these arguments.
 [[nodiscard]] program_outcome run_program(const std::vector<std::string>& arguments);
+
+/// `ferry` while it runs.
+class running_program {
+public:
+  explicit running_program(const std::vector<std::string>& arguments);
+  running_program(const running_program&) = delete;
+  running_program& operator=(const running_program&) = delete;
+  ~running_program();
+
+  /// Reads standard error until it has said `text`.
+  /// @throws std::runtime_error if it ends without
+  void wait_until_it_says(std::string_view text);
+
+  void send(int signal) const;
+
+  /// Waits for its end.
+  [[nodiscard]] program_outcome finish();
+
+private:
+  /// Returns whether there was more.
+  bool read_more();
+
+  scratch_directory scratch_;
+  int err_ = -1;
+  pid_t child_ = 0;
+  std::string said_;
+};
 
 } // namespace ferry::test

@@ -31,6 +31,13 @@ TEST_CASE("a model can do what it asks for by default") {
   CHECK(model->check(model->defaults()));
 }
 
+TEST_CASE("a model can be warmed up as it asks to be") {
+  const auto name = GENERATE("wan-tiny", "wan-dual-tiny", "flux-tiny");
+  const auto model = load_model(golden(name)).value();
+
+  CHECK(model->run(model->warm_up_request().value(), {}));
+}
+
 TEST_CASE("a family that this build does not know is refused with those it knows") {
   const pipeline_copy copy{"wan-tiny"};
   copy.change_json("model_index.json",

@@ -112,6 +112,18 @@ TEST_CASE("without guidance the negative prompt is not looked at") {
   CHECK(validate(asked, limits));
 }
 
+TEST_CASE("the smallest request is valid and a patch in size") {
+  auto wide = limits;
+  wide.patch = {2, 4, 3};
+  wide.vocabulary = 1;
+
+  const auto smallest = ferry::smallest_request(wide);
+
+  CHECK(ferry::validate(smallest, wide));
+  CHECK(smallest.steps == 1);
+  CHECK(ferry::latent_shape(smallest, wide) == std::vector<std::int64_t>{1, 16, 2, 4, 3});
+}
+
 TEST_CASE("a size in pixels and frames is a shape of latents") {
   auto asked = valid_request();
   asked.width = 96;

@@ -15,6 +15,8 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 namespace {
 
@@ -263,4 +265,22 @@ TEST_CASE("padding counts by its length, not by its ids") {
 
   CHECK(at::equal(latents, pipeline.run(other_padding, {}).value().latents));
   CHECK(!at::equal(latents, pipeline.run(short_request(), {}).value().latents));
+}
+
+TEST_CASE("a warm-up runs every denoiser in as few steps as it can") {
+  const auto name = GENERATE("wan-tiny", "wan-dual-tiny");
+  const auto pipeline = load(name);
+  const auto asked = pipeline.warm_up_request().value();
+  std::set<std::string> reached;
+  run_callbacks tell;
+  tell.stage = [&](std::string_view stage, const at::Tensor&) {
+    reached.emplace(stage.substr(0, stage.find('.')));
+  };
+
+  REQUIRE(pipeline.run(asked, tell));
+
+  CHECK(reached.contains("frames"));
+  CHECK(reached.contains("transformer_block"));
+  CHECK(reached.contains("transformer_2_block") == (std::string(name) == "wan-dual-tiny"));
+  CHECK((asked.steps == 1) == (std::string(name) == "wan-tiny"));
 }

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace ferry {
+
+/// Notices the first SIGINT of the process (Ctrl-C), so that it can end in order. A second one ends
+/// it at once. Where the process was started with SIGINT ignored, it stays ignored. At most one at
+/// a time.
+class interrupt_watch {
+public:
+  /// @throws ferry_error `io_failure` if the system has no descriptor left
+  interrupt_watch();
+  interrupt_watch(const interrupt_watch&) = delete;
+  interrupt_watch& operator=(const interrupt_watch&) = delete;
+  ~interrupt_watch();
+
+  [[nodiscard]] bool interrupted() const noexcept { return interrupted_; }
+
+  /// What is done on an interrupt while this lives; at once if it has been. One at a time.
+  class during {
+  public:
+    /// `act` runs on any thread, and ends without anything that the owner has to do first.
+    during(interrupt_watch& watch, std::function<void()> act);
+    during(const during&) = delete;
+    during& operator=(const during&) = delete;
+
+    /// Waits until `act` has returned if it runs.
+    ~during();
+
+  private:
+    interrupt_watch& watch_;
+  };
+
+private:
+  void watch();
+
+  std::atomic<bool> interrupted_ = false;
+  std::mutex mutex_;
+  std::function<void()> act_;
+  struct sigaction before_{};
+  int wakes_ = -1; ///< An event counter: the handler adds to it, and the end.
+  std::thread watcher_;
+};
+
+} // namespace ferry

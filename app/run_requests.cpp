@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "run_requests.hpp"
+
+#include <ferry/actors/runtime.hpp>
+#include <ferry/platform/device.hpp>
+#include <ferry/platform/log.hpp>
+
+#include "caught.hpp"
+#include "exit_code.hpp"
+#include "interrupt_watch.hpp"
+#include "progress_bar.hpp"
+#include "run_output.hpp"
+#include "span_recorder.hpp"
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+
+namespace ferry {
+
+namespace {
+
+using steady = std::chrono::steady_clock;
+
+double seconds_since(steady::time_point started) {
+  return std::chrono::duration<double>(steady::now() - started).count();
+}
+
+failure named(const asked_request& asked, failure reason) {
+  if (!asked.origin.empty())
+    reason.detail = asked.origin + ": " + reason.detail;
+  return reason;
+}
+
+/// A series of requests while it goes on.
+class series {
+public:
+  series(const std::vector<asked_request>& asked, const run_context& where)
+      : asked_(asked), where_(where) {}
+
+  [[nodiscard]] const run_tally& tally() const noexcept { return tally_; }
+
+  void run(std::size_t index) {
+    log(log_level::info, "ferry.app",
+        "begin request number=" + std::to_string(index + 1) +
+            " of=" + std::to_string(asked_.size()));
+    const auto started = steady::now();
+    auto made = where_.through == nullptr ? compute(index) : compute_through(index);
+    tally_.wall_s += seconds_since(started);
+    if (first_allocations_)
+      tally_.allocations_after_first_step =
+          where_.target.counters().allocations - *first_allocations_;
+    if (made)
+      made = keep(index, std::move(*made));
+    if (made) {
+      ++tally_.done;
+    } else if (!where_.interrupt.interrupted()) {
+      ++tally_.failed;
+      report(named(asked_[index], made.error()), exit_code::failed);
+    }
+  }
+
+private:
+  result<generated> compute_through(std::size_t index) {
+    auto& through = *where_.through;
+    const auto begun = through.begin_request();
+    if (!begun)
+      throw ferry_error(named(asked_[index], begun.error()));
+    auto made = [&] {
+      const interrupt_watch::during cancelling(
+          where_.interrupt, [&] { static_cast<void>(through.cancel_request(*begun)); });
+      return compute(index);
+    }();
+    if (auto ended = through.end_request(); !ended)
+      throw ferry_error(named(asked_[index], made ? ended.error() : made.error()));
+    return made;
+  }
+
+  result<generated> compute(std::size_t index) {
+    try {
+      const auto& what = asked_[index].what;
+      progress_bar bar(title(index), static_cast<std::uint64_t>(what.steps));
+      auto made = where_.model.run(what, callbacks(bar));
+      if (made)
+        return contiguous(std::move(*made));
+      return made;
+    } catch (const std::exception&) {
+      return tl::unexpected(caught());
+    }
+  }
+
+  result<generated> keep(std::size_t index, generated made) {
+    try {
+      if (where_.keep)
+        where_.keep(index, made);
+      return made;
+    } catch (const std::exception&) {
+      return tl::unexpected(caught());
+    }
+  }
+
+  [[nodiscard]] std::string title(std::size_t index) const {
+    if (asked_.size() == 1)
+      return where_.title;
+    return where_.title + ", request " + std::to_string(index + 1) + " of " +
+           std::to_string(asked_.size());
+  }
+
+  run_callbacks callbacks(progress_bar& bar) {
+    run_callbacks tell;
+    tell.step_begins = [this](std::size_t, std::size_t) {
+      if (where_.interrupt.interrupted())
+        throw ferry_error({.code = errc::cancelled, .detail = "the run was interrupted"});
+      step_started_ = steady::now();
+      mark(mark_step_begins);
+    };
+    tell.step_ended = [this, &bar](std::size_t, std::size_t) {
+      tally_.step_s.push_back(seconds_since(step_started_));
+      mark(mark_step_ended);
+      if (!first_allocations_)
+        first_allocations_ = where_.target.counters().allocations;
+      bar.advance(1);
+    };
+    if (where_.reference != nullptr)
+      tell.stage = [this](std::string_view stage, const at::Tensor& value) {
+        where_.reference->compare(stage, value);
+      };
+    return tell;
+  }
+
+  void mark(const char* what) {
+    if (where_.through != nullptr)
+      where_.through->mark(what);
+  }
+
+  const std::vector<asked_request>& asked_;
+  const run_context& where_;
+  run_tally tally_;
+  steady::time_point step_started_;
+  std::optional<std::uint64_t> first_allocations_;
+};
+
+} // namespace
+
+run_tally run_requests(const std::vector<asked_request>& asked, const run_context& where) {
+  series all(asked, where);
+  for (std::size_t i = 0; i < asked.size() && !where.interrupt.interrupted(); ++i)
+    all.run(i);
+  return all.tally();
+}
+
+} // namespace ferry

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "run_requests.hpp"
+
+#include <ferry/actors/runtime.hpp>
+
+#include "interrupt_watch.hpp"
+#include "output_digests.hpp"
+#include "tiny_pipeline.hpp"
+#include "torch/catch.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace ferry {
+namespace {
+
+using Catch::Matchers::Contains;
+using test::streamed_tiny;
+using test::watched_model;
+
+constexpr auto layer =
+    R"({"mode":"layer","components":["dit"],"layer_options":{"dit":{"resident_layers":1}}})";
+
+std::vector<asked_request> three_requests() {
+  std::vector<asked_request> all;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    request asked;
+    asked.positive.ids = {5 + i, 17};
+    asked.negative.ids = {1};
+    asked.seed = static_cast<std::uint64_t>(i);
+    asked.steps = 1 + i;
+    asked.width = 32;
+    asked.height = 32;
+    asked.frames = 1;
+    all.push_back({.what = asked, .origin = "r.jsonl:" + std::to_string(i + 1)});
+  }
+  return all;
+}
+
+run_context context_of(streamed_tiny& tiny, interrupt_watch& watch) {
+  return {.model = *tiny.model,
+          .target = *tiny.device,
+          .interrupt = watch,
+          .through = &tiny.through,
+          .reference = nullptr,
+          .title = "",
+          .keep = {}};
+}
+
+void check_nothing_is_left(const runtime& through) {
+  const auto state = through.state().value();
+  CHECK_FALSE(state.in_request);
+  CHECK(state.tickets_in_flight == 0);
+  for (const auto& [path, component] : state.components) {
+    INFO(path);
+    CHECK_FALSE(component.on_device);
+  }
+}
+
+TEST_CASE("each request ends as it would alone and leaves nothing on the device",
+          "[app][run_requests]") {
+  streamed_tiny tiny(layer);
+  interrupt_watch watch;
+  output_digests together;
+  auto where = context_of(tiny, watch);
+  where.keep = [&](std::size_t index, const generated& made) {
+    together.add(index, made);
+    check_nothing_is_left(tiny.through);
+  };
+
+  const auto tally = run_requests(three_requests(), where);
+
+  CHECK(tally.done == 3);
+  CHECK(tally.failed == 0);
+  CHECK(tally.step_s.size() == 6);
+  output_digests alone;
+  for (std::size_t i = 0; i < 3; ++i) {
+    streamed_tiny fresh(layer);
+    auto single = context_of(fresh, watch);
+    single.keep = [&](std::size_t, const generated& made) { alone.add(i, made); };
+    CHECK(run_requests({three_requests()[i]}, single).done == 1);
+  }
+  CHECK(together == alone);
+}
+
+TEST_CASE("a request that fails is ended and the others run", "[app][run_requests]") {
+  streamed_tiny tiny(layer);
+  interrupt_watch watch;
+  const watched_model model(*tiny.model, [](const request& asked) {
+    if (asked.seed == 1)
+      throw std::runtime_error("no such luck");
+  });
+  const auto plain = context_of(tiny, watch);
+  std::vector<std::size_t> kept;
+  const run_context where = {
+      .model = model,
+      .target = plain.target,
+      .interrupt = watch,
+      .through = &tiny.through,
+      .reference = nullptr,
+      .title = "",
+      .keep = [&](std::size_t index, const generated&) { kept.push_back(index); }};
+
+  const auto tally = run_requests(three_requests(), where);
+
+  CHECK(tally.done == 2);
+  CHECK(tally.failed == 1);
+  CHECK(kept == std::vector<std::size_t>{0, 2});
+  check_nothing_is_left(tiny.through);
+}
+
+TEST_CASE("no request runs after a transfer failed", "[app][run_requests]") {
+  streamed_tiny tiny(layer);
+  interrupt_watch watch;
+  auto where = context_of(tiny, watch);
+  std::size_t kept = 0;
+  where.keep = [&](std::size_t, const generated&) {
+    ++kept;
+    tiny.device->inject({.call = device_call::copy, .after = 2});
+  };
+
+  CHECK_THROWS_WITH(run_requests(three_requests(), where), Contains("r.jsonl:2: "));
+
+  CHECK(kept == 1);
+}
+
+TEST_CASE("an interrupt cancels the request that runs and lets no other begin",
+          "[app][run_requests]") {
+  streamed_tiny tiny(layer);
+  interrupt_watch watch;
+  const watched_model model(*tiny.model, [&](const request& asked) {
+    if (asked.seed != 1)
+      return;
+    ::kill(::getpid(), SIGINT);
+    while (!watch.interrupted())
+      std::this_thread::yield();
+  });
+  const run_context where = {.model = model,
+                             .target = *tiny.device,
+                             .interrupt = watch,
+                             .through = &tiny.through,
+                             .reference = nullptr,
+                             .title = "",
+                             .keep = {}};
+
+  const auto tally = run_requests(three_requests(), where);
+
+  CHECK(tally.done == 1);
+  CHECK(tally.failed == 0);
+  CHECK(tally.step_s.size() == 1);
+  check_nothing_is_left(tiny.through);
+}
+
+} // namespace
+} // namespace ferry
