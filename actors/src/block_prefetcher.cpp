@@ -102,7 +102,9 @@ answered block_prefetcher::begin(const begin_request& message) {
   if (explicit_request_)
     throw ferry_error{{errc::busy, "a request is running; end it before the next one begins"}};
   const host_thread::scope scope{*me_, message.stamp};
-  if (ring_->in_request() && used_implicitly_)
+  // What did not come in time may never come: it is asked for again.
+  const auto was_late = through_->board().was_late();
+  if (ring_->in_request() && (used_implicitly_ || was_late))
     end_now();
   if (!ring_->in_request())
     begin_implicitly();

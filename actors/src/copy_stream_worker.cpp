@@ -123,7 +123,10 @@ void copy_stream_worker::discard(const discard_slot& message) {
     return;
   const auto discarded = attempt([&] {
     const host_thread::scope scope{lane_->me, message.stamp};
-    lane_->copies.discard(through_->at(message.slot).bytes, {.what = "discard"});
+    auto& slot = through_->at(message.slot);
+    // The fetch that waited for it may have failed to come.
+    lane_->copies.wait(slot.last_use, fetch_waits_last_use);
+    lane_->copies.discard(slot.bytes, {.what = "discard"});
   });
   if (!discarded)
     fail(discarded.error());

@@ -164,7 +164,11 @@ offload_state offloader::describe(const ring_counts& counts) const {
   if (placement_ == nullptr)
     return state;
   const auto& plan = placement_->plan();
-  const auto tickets = placement_->through()->board().count();
+  const auto& board = placement_->through()->board();
+  const auto tickets = board.count();
+  const auto serves = phase_ == phase::enabled || phase_ == phase::changing;
+  if (!state.first_failure && serves && board.failed())
+    state.first_failure = board.first_failure();
   state.strategy = plan.strategy;
   state.enabled = phase_ != phase::enabling;
   state.in_request = in_request_;

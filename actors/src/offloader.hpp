@@ -46,6 +46,7 @@ private:
     disabling,
     incomplete ///< A disable failed; only disable works.
   };
+  using result_handler = std::function<void(result<answered>)>;
   using undo_handler = std::function<void(const result<void>&)>;
 
   // As a child.
@@ -93,6 +94,8 @@ private:
   [[nodiscard]] bool can_queue() const noexcept;
   void begin_next();
   void begin(waiting_request next);
+  void begin_settled(waiting_request next);
+  void settle(result_handler then);
   void expire();
   void cancel(const cancel_request& message);
   void refuse_waiting(const failure& cause);
@@ -169,7 +172,8 @@ private:
   std::optional<host_thread> me_;
   phase phase_ = phase::idle;
   bool in_request_ = false;
-  request_id running_{}; ///< The request that runs, begins or ends.
+  bool unsettled_ = false; ///< The end of the last request is not known to have reached the others.
+  request_id running_{};   ///< The request that runs, begins or ends.
   std::deque<waiting_request> waiting_;
   std::optional<failure> refusal_; ///< Set once drained.
   bool failed_ = false;            ///< The refusal is a failure, not a stop.

@@ -54,15 +54,49 @@ void offloader::begin_next() {
 void offloader::begin(waiting_request next) {
   phase_ = phase::changing;
   running_ = next.id;
+  if (!unsettled_) {
+    begin_settled(std::move(next));
+    return;
+  }
+  settle([this, next = std::move(next)](result<answered> ended) {
+    if (ended)
+      begin_settled(next);
+    else
+      finish_change(next.promise, std::move(ended), false);
+  });
+}
+
+void offloader::begin_settled(waiting_request next) {
   auto finished = [this, promise = next.promise](result<answered> outcome) {
-    const auto begun = outcome.has_value();
-    finish_change(promise, std::move(outcome), begun);
+    if (outcome) {
+      finish_change(promise, std::move(outcome), true);
+      return;
+    }
+    // Whoever failed may have begun.
+    unsettled_ = true;
+    settle([this, promise, outcome = std::move(outcome)](const result<answered>&) {
+      finish_change(promise, outcome, false);
+    });
   };
   ask_groups(begin_request{observed(next.stamp)}, [this, finished](result<answered> primed) {
     if (primed)
       ask_ring(begin_request{std::move(primed->stamp)}, finished);
     else
       finished(std::move(primed));
+  });
+}
+
+// Ends what the others may still take for a request, also if they never heard of it.
+void offloader::settle(result_handler then) {
+  ask_ring(end_request{observed({})}, [this, then = std::move(then)](result<answered> ended) {
+    if (!ended && ended.error().code != errc::not_enabled) {
+      then(std::move(ended));
+      return;
+    }
+    ask_groups(end_request{observed({})}, [this, then](result<answered> left) {
+      unsettled_ = !left.has_value();
+      then(std::move(left));
+    });
   });
 }
 
@@ -100,11 +134,13 @@ caf::result<answered> offloader::end(const end_request& message) {
   ask_ring(end_request{observed(message.stamp)}, [this, promise](result<answered> ended) {
     if (!ended) {
       const auto goes_on = ended.error().code == errc::busy;
+      unsettled_ = !goes_on;
       finish_change(promise, std::move(ended), goes_on);
       return;
     }
     ask_groups(end_request{std::move(ended->stamp)}, [this, promise](result<answered> left) {
       if (!left) {
+        unsettled_ = true;
         finish_change(promise, std::move(left), false);
         return;
       }

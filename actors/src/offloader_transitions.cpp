@@ -12,9 +12,10 @@
 namespace ferry {
 namespace {
 
-/// An actor that has not answered may still use what it shares; one that is gone does not.
-bool is_late(const result<answered>& answer) {
-  return !answer && answer.error().code == errc::deadline_exceeded;
+/// An actor that has not said that it let go may still use what it shares; one that is gone does
+/// not.
+bool may_hold(const result<answered>& answer) {
+  return !answer && answer.error().code != errc::transfer_aborted;
 }
 
 failure still_held(const std::string& who) {
@@ -121,6 +122,7 @@ caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const cau
 // Before anything is touched: a refusal costs nothing.
 void offloader::lease(std::vector<pin_candidate> stores, const causal_stamp& stamp) {
   const auto& plan = placement_->plan();
+  tell(this, host_memory_, give_back_leases{}); // In case the last backend's was lost.
   inquire(this, host_memory_, options_.request_deadline,
           lease_host_memory{plan.pipeline, std::move(stores), plan.pinning})
       .then(
@@ -248,7 +250,7 @@ void offloader::tear_down(const causal_stamp& stamp, undo_handler then) {
     return;
   }
   ask(prefetcher_, close_ring{stamp}, [this, then = std::move(then)](result<answered> closed) {
-    if (is_late(closed))
+    if (may_hold(closed))
       then(tl::unexpected(still_held("block_prefetcher")));
     else
       drain_streams(closed ? closed->stamp : causal_stamp{}, then);
@@ -275,12 +277,12 @@ void offloader::drain_streams(const causal_stamp& stamp, undo_handler then) {
 void offloader::let_go(undo_handler then) {
   ask(stager_, close_groups{observed({})},
       [this, then = std::move(then)](const result<answered>& staged) {
-        if (is_late(staged)) {
+        if (may_hold(staged)) {
           then(tl::unexpected(still_held("component_stager")));
           return;
         }
         ask(copies_, close_copies{observed({})}, [this, then](const result<answered>& copied) {
-          if (is_late(copied))
+          if (may_hold(copied))
             then(tl::unexpected(still_held("copy_stream_worker")));
           else
             then(take_back());
@@ -312,6 +314,9 @@ result<void> offloader::wait_for_streams(const result<answered>& staged,
 // ever, although their masters are intact.
 bool offloader::can_go_on_without_streams(const failure& reason) const {
   log(log_level::error, "ferry.actors", "drain streams reason=" + ferry::describe(reason));
+  // One that has not answered may have copies under way.
+  if (reason.code == errc::deadline_exceeded)
+    return false;
   return failed_ || phase_ == phase::enabling || reason.code == errc::device_poisoned;
 }
 
@@ -326,6 +331,7 @@ result<void> offloader::take_back() {
     group_port_ = nullptr;
     placement_ = nullptr;
     in_request_ = false;
+    unsettled_ = false;
     lease_.reset();
     tell(this, host_memory_, give_back_leases{});
     log(log_level::info, "ferry.actors", "disable backend");

@@ -77,7 +77,7 @@ void supervisor::started(const result<void>& outcome) {
 void supervisor::abandon_start(failure cause) {
   phase_ = phase::stopping;
   first_cause_ = std::move(cause);
-  const auto until = std::chrono::steady_clock::now() + start_deadline_;
+  const auto until = clock().now() + start_deadline_;
   terminator_.release(children_, until, [this](const terminator::children& left, const auto&) {
     terminator::kill_all(left);
     children_.clear();
@@ -92,7 +92,7 @@ caf::result<stopped> supervisor::stop(const stop_children& message) {
     throw ferry_error{{errc::busy, "a start or stop is under way"}};
   auto promise = make_response_promise<stopped>();
   phase_ = phase::stopping;
-  const auto until = std::chrono::steady_clock::now() + message.deadline;
+  const auto until = clock().now() + message.deadline;
   const failure refusal{errc::transfer_aborted, "the runtime is stopping"};
   terminator_.drain(children_, {refusal, false}, message.deadline / 4, [this, promise, until] {
     terminator_.release(children_, until,

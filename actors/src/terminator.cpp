@@ -37,8 +37,8 @@ void terminator::release_next(children whom, std::chrono::steady_clock::time_poi
   const auto child = whom.back();
   auto rest = whom;
   rest.pop_back();
-  const auto left = std::max(until - std::chrono::steady_clock::now(),
-                             std::chrono::steady_clock::duration::zero());
+  const auto left =
+      std::max(until - self_->clock().now(), std::chrono::steady_clock::duration::zero());
   // The child shall have the time to say whom it waits for.
   inquire(self_, child.handle, left, release_child{left * 9 / 10})
       .then(

@@ -71,6 +71,10 @@ bool ticket_board::revoke(slot_id slot, std::uint64_t generation) noexcept {
   return false;
 }
 
+bool ticket_board::is_given_back(slot_id slot, std::uint64_t generation) const noexcept {
+  return at(slot).word.load() == pack(slot_state::free, generation);
+}
+
 void ticket_board::wake_model() noexcept {
   if (waiting_.load() && waiting_.exchange(false))
     sem_post(&wake_);
@@ -153,6 +157,7 @@ result<ticket_board::ticket> ticket_board::wait_for(block_id block, std::uint64_
       break;
   }
   waiting_.store(false);
+  late_.store(true);
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(deadline);
   return tl::unexpected(
       failure{errc::deadline_exceeded,

@@ -54,6 +54,10 @@ public:
   void request(const fetch_command& command) noexcept;
 
   [[nodiscard]] bool revoke(slot_id slot, std::uint64_t generation) noexcept override;
+  [[nodiscard]] bool is_given_back(slot_id slot, std::uint64_t generation) const noexcept override;
+
+  /// Returns whether the model thread has waited in vain since this was last asked.
+  [[nodiscard]] bool was_late() noexcept { return late_.exchange(false); }
 
   // The copy worker.
 
@@ -131,6 +135,7 @@ private:
   std::atomic<std::uint32_t> inside_{0};
   std::atomic<bool> waiting_{false}; ///< The model thread is about to sleep on `wake_`.
   sem_t wake_;
+  std::atomic<bool> late_{false};
   std::atomic<bool> failed_{false};
   std::atomic<bool> barred_{false}; ///< Failed, or held off.
   std::atomic<bool> cancelled_{false};

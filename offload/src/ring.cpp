@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace ferry {
 
@@ -71,8 +72,15 @@ result<void> ring::empty() {
   for (auto& s : seats_) {
     if (is_waiting(s.ticket))
       try_revoke(s);
-    if (s.ticket.state() == ticket_state::in_use)
+    if (s.ticket.state() != ticket_state::in_use)
+      continue;
+    const auto generation = s.ticket.generation();
+    if (!revoker_->is_given_back(id_of(s), generation)) {
       held = &s;
+      continue;
+    }
+    FERRY_ASSERT(leave(s, generation));
+    s.unheard = generation;
   }
   if (held != nullptr)
     return tl::unexpected(failure{
@@ -114,14 +122,10 @@ result<ring::commands> ring::released(slot_id slot, std::uint64_t generation) {
                                             " was released; there are " +
                                             std::to_string(seats_.size())});
   auto& left = seats_[index];
-  auto done = catch_up_with_use(left.ticket, generation).and_then([&] {
-    return left.ticket.release(generation);
-  });
-  if (!done)
+  if (generation != 0 && std::exchange(left.unheard, 0) == generation)
+    return commands_;
+  if (auto done = leave(left, generation); !done)
     return tl::unexpected(std::move(done.error()));
-  left.used_before = true;
-  if (!left.recorded)
-    order_.record(left.ticket.block());
   for (auto& s : seats_)
     if (is_waiting(s.ticket) && s.ticket.generation() < left.retires_below)
       try_revoke(s);
@@ -160,6 +164,18 @@ bool ring::try_revoke(seat& which) noexcept {
   ++counters_.revoked;
   emptied_.push_back(id_of(which));
   return true;
+}
+
+result<void> ring::leave(seat& which, std::uint64_t generation) {
+  auto done = catch_up_with_use(which.ticket, generation).and_then([&] {
+    return which.ticket.release(generation);
+  });
+  if (!done)
+    return done;
+  which.used_before = true;
+  if (!which.recorded)
+    order_.record(which.ticket.block());
+  return {};
 }
 
 /// Gives the demanded block and the next uses expected a slot each, as far as there are any.
@@ -242,7 +258,6 @@ void ring::fetch(seat& into, std::size_t use, bool demanded) noexcept {
   std::erase(emptied_, id_of(into));
   into.retires_below = retires_below;
   into.recorded = demanded;
-  into.used_before = false;
   into.wanted = true;
   ++(demanded ? counters_.blocking_loads : counters_.prefetches);
 }

@@ -108,6 +108,16 @@ public:
     return true;
   }
 
+  bool is_given_back(slot_id slot, std::uint64_t generation) const noexcept override {
+    const auto& e = board_[static_cast<std::size_t>(slot)];
+    return e.fetch.generation == generation && e.state == used;
+  }
+
+  /// Loses every message to the ring that is on its way.
+  void lose_messages() { mailbox_.clear(); }
+  /// Lets messages wait from now on, until something has to be delivered.
+  void hold_messages() { holds_ = true; }
+
   [[nodiscard]] std::uint64_t blocking_loads() {
     deliver_everything();
     return policy.counters().blocking_loads;
@@ -154,7 +164,7 @@ private:
 
   void send(message m) {
     mailbox_.push_back(std::move(m));
-    if (!lags_)
+    if (!lags_ && !holds_)
       deliver_everything();
   }
 
@@ -214,6 +224,7 @@ private:
   std::uint64_t floor_ = 0;
   std::mt19937 random_;
   bool lags_;
+  bool holds_ = false;
 };
 
 } // namespace ferry::test

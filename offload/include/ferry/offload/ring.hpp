@@ -23,7 +23,7 @@ struct fetch_command {
   slot_id slot{};
   std::uint64_t generation = 0;    ///< Increases from command to command over all slots.
   std::uint64_t retires_below = 0; ///< See `ring`.
-  bool wait_for_last_use = false;  ///< The slot was used since the last fetch into it.
+  bool wait_for_last_use = false;  ///< The slot was used before.
 
   friend bool operator==(const fetch_command&, const fetch_command&) = default;
 };
@@ -37,6 +37,10 @@ public:
   /// taken it, even if it has released it since: the ring will hear of that. After true the model
   /// never takes it, not even if its copies are published later.
   [[nodiscard]] virtual bool revoke(slot_id slot, std::uint64_t generation) noexcept = 0;
+
+  /// Returns whether the model has taken the ticket and released it.
+  [[nodiscard]] virtual bool is_given_back(slot_id slot,
+                                           std::uint64_t generation) const noexcept = 0;
 };
 
 struct ring_counters {
@@ -90,8 +94,9 @@ public:
   /// Starts to prefetch. Fails with `busy` during a request.
   [[nodiscard]] result<commands> begin_request();
 
-  /// Revokes every unused ticket and stops prefetching. Fails with `busy` if a block is in use: the
-  /// request then goes on; with `invalid_argument` outside a request.
+  /// Revokes every unused ticket and stops prefetching. A release that was not heard of counts; if
+  /// it is heard later, it changes nothing. Fails with `busy` if a block is in use: the request
+  /// then goes on; with `invalid_argument` outside a request.
   [[nodiscard]] result<void> end_request();
 
   /// Revokes every unused ticket and forgets nothing; prefetching goes on with the next call. Fails
@@ -118,9 +123,10 @@ private:
   struct seat {
     slot_ticket ticket;
     std::uint64_t retires_below = 0;
-    bool recorded = false;    ///< The order knows of this use already.
-    bool used_before = false; ///< By the model, since the last fetch into the slot.
-    bool wanted = false;      ///< Holds one of `expected_`.
+    bool recorded = false;     ///< The order knows of this use already.
+    bool used_before = false;  ///< By the model, whatever was fetched into the slot since.
+    bool wanted = false;       ///< Holds one of `expected_`.
+    std::uint64_t unheard = 0; ///< The generation whose release was not heard of, if any.
   };
   struct expected_use {
     block_id block{};
@@ -131,6 +137,7 @@ private:
   [[nodiscard]] slot_id id_of(const seat& which) const noexcept;
   void clear_results() noexcept;
   bool try_revoke(seat& which) noexcept;
+  [[nodiscard]] result<void> leave(seat& which, std::uint64_t generation);
   bool fill(revocable what, std::optional<block_id> demanded);
   void expect(std::optional<block_id> demanded, std::size_t usable) noexcept;
   void match_tickets() noexcept;

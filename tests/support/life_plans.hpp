@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "support/resolution.hpp"
+#include "support/supervised_life.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+/// Lives that fault sweeps go through, and the pipeline that lives them.
+namespace ferry::test {
+
+[[nodiscard]] inline std::shared_ptr<fake_pipeline> mortal_pipeline() {
+  auto made = std::make_shared<fake_pipeline>(tree());
+  auto plan = planned();
+  plan.resident_dit_paths = {"transformer"};
+  made->declare(roles).plan(plan);
+  return made;
+}
+
+/// Three encoder blocks and two steps of four denoiser blocks.
+[[nodiscard]] inline std::vector<std::string> all_blocks() {
+  std::vector<std::string> paths;
+  for (int i = 0; i != 3; ++i)
+    paths.push_back("text_encoder.block." + std::to_string(i));
+  for (int i = 0; i != 8; ++i)
+    paths.push_back("transformer.blocks." + std::to_string(i % 4));
+  return paths;
+}
+
+[[nodiscard]] inline std::vector<life_plan> all_life_plans() {
+  return {
+      {.config = compact(both), .calls = all_blocks(), .stages = {}},
+      {.config = resident(2), .calls = all_blocks(), .stages = {"transformer"}},
+      {.config = compact(R"({"mode":"module","components":["dit","text_encoder"]})"),
+       .calls = {"text_encoder", "transformer", "transformer", "vae", "text_encoder",
+                 "transformer"},
+       .stages = {"transformer", "text_encoder"}},
+  };
+}
+
+/// Returns what a life that met a fault has not brought to an end, has left behind, or what the
+/// next life fails with.
+[[nodiscard]] inline std::vector<std::string> harm_done(supervised_life& life) {
+  auto bad = life.recover();
+  for (auto& each : life.leftovers())
+    bad.push_back(std::move(each));
+  if (!bad.empty() || life.is_over())
+    return bad;
+  if (!life.live())
+    bad.push_back("the next life fails: " + describe(*life.first_failure()));
+  for (const auto& each : life.leftovers())
+    bad.push_back("the next life leaves " + each);
+  return bad;
+}
+
+} // namespace ferry::test

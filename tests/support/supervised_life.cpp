@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "support/supervised_life.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ferry::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto question_deadline = 5s;
+constexpr auto stop_deadline = 20s;
+constexpr auto patience = 60s; ///< More than any answer may take.
+
+/// Returns the bytes of every tensor at and under `from`, as each is seen now. Throws if one is
+/// parked.
+std::vector<std::byte> everything(const fake_module& from) {
+  std::vector<std::byte> all;
+  for (const auto& [name, tensor] : from.own_tensors()) {
+    const auto seen = tensor->bytes();
+    all.insert(all.end(), seen.begin(), seen.end());
+  }
+  for (const auto& [name, below] : from.own_children()) {
+    const auto more = everything(*below);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+} // namespace
+
+supervised_life::supervised_life(std::shared_ptr<fake_pipeline> model,
+                                 std::shared_ptr<sim_device> gpu, life_plan what)
+    : model_(std::move(model)), gpu_(std::move(gpu)), what_(std::move(what)),
+      before_(everything(*model_->tree())) {
+  for (const auto& path : what_.calls)
+    original_.emplace(path, everything(*model_->tree()->at(path)));
+  supervisor_ = faults_.wire(spawn_supervisor(world_.system(), steps(), question_deadline));
+}
+
+supervised_life::~supervised_life() {
+  kill(supervisor_);
+  faults_.end();
+}
+
+std::vector<start_step> supervised_life::steps() {
+  auto& system = world_.system();
+  const offloader_options options{.acquire_deadline = 1ms, .request_deadline = question_deadline};
+  return {
+      {"host_memory",
+       [this, &system]() -> child_actor {
+         return memory_ = faults_.wire(spawn_host_memory(system, {}));
+       }},
+      {"copy_stream_worker",
+       [this, &system]() -> child_actor {
+         return copies_ = faults_.wire(spawn_copy_stream_worker(system, gpu_, supervisor_));
+       }},
+      {"block_prefetcher",
+       [this, &system]() -> child_actor {
+         return prefetcher_ =
+                    faults_.wire(spawn_block_prefetcher(system, gpu_, copies_, supervisor_));
+       }},
+      {"component_stager",
+       [this, &system]() -> child_actor {
+         return stager_ = faults_.wire(spawn_component_stager(system, threading::pooled, gpu_));
+       }},
+      {"offloader",
+       [this, &system, options]() -> child_actor {
+         return offloader_ =
+                    faults_.wire(spawn_offloader(system, threading::pooled, gpu_, options, memory_,
+                                                 copies_, prefetcher_, stager_, supervisor_));
+       }},
+  };
+}
+
+template <class Answer, class Handle, class Message>
+result<Answer> supervised_life::ask(const Handle& whom, Message message) {
+  auto asked = faults_.ask_for<Answer>(whom, std::move(message), patience);
+  if (!faults_.struck_asker())
+    longest_ = std::max(longest_, asked.waited);
+  return std::move(asked.outcome);
+}
+
+template <class T>
+bool supervised_life::noted(const result<T>& outcome) {
+  if (!outcome && !failure_)
+    failure_ = outcome.error();
+  return outcome.has_value();
+}
+
+bool supervised_life::start() {
+  return noted(ask<void>(supervisor_, start_children{}));
+}
+
+bool supervised_life::enable() {
+  auto enabled_ = ask<enabled>(offloader_, enable_pipeline{model_, what_.config, gpu_->stamp()});
+  if (enabled_)
+    gpu_->observe(enabled_->stamp);
+  return noted(enabled_);
+}
+
+bool supervised_life::disable() {
+  auto done = ask<answered>(offloader_, disable_backend{gpu_->stamp()});
+  if (done)
+    gpu_->observe(done->stamp);
+  return noted(done);
+}
+
+bool supervised_life::stop() {
+  auto done = ask<stopped>(supervisor_, stop_children{stop_deadline});
+  if (!noted(done))
+    return false;
+  for (const auto& each : done->stamps)
+    gpu_->observe(each);
+  if (done->late.empty())
+    return true;
+  return noted(result<void>{tl::unexpected(failure{errc::deadline_exceeded, done->late.front()})});
+}
+
+bool supervised_life::begin() {
+  const auto id = request_id{++last_request_};
+  auto begun = ask<answered>(offloader_, queue_request{id, question_deadline, gpu_->stamp()});
+  if (begun)
+    gpu_->observe(begun->stamp);
+  return noted(begun);
+}
+
+bool supervised_life::end() {
+  auto ended = ask<answered>(offloader_, end_request{gpu_->stamp()});
+  if (ended)
+    gpu_->observe(ended->stamp);
+  return noted(ended);
+}
+
+bool supervised_life::call(const std::string& path) {
+  try {
+    auto right = false;
+    model_->call(path, [&](fake_module& seen) { right = everything(seen) == original_.at(path); });
+    if (!right)
+      ++wrong_;
+    faults_.dispatch();
+    return right;
+  } catch (const ferry_error& e) {
+    faults_.dispatch();
+    return noted(result<void>{tl::unexpected(e.reason())});
+  }
+}
+
+bool supervised_life::stage(const std::string& path, bool in) {
+  auto staged = ask<answered>(offloader_, stage_component{path, in, gpu_->stamp()});
+  if (staged)
+    gpu_->observe(staged->stamp);
+  return noted(staged);
+}
+
+result<offload_state> supervised_life::state() {
+  return ask<offload_state>(offloader_, query_offload{});
+}
+
+bool supervised_life::request() {
+  return begin() &&
+         std::ranges::all_of(what_.calls, [&](const auto& path) { return call(path); }) && end();
+}
+
+bool supervised_life::cancelled_request() {
+  if (!begin())
+    return false;
+  for (const auto& path : what_.stages)
+    if (!stage(path, true) || !stage(path, false))
+      return false;
+  if (!call(what_.calls.front()) ||
+      !noted(ask<void>(offloader_, cancel_request{request_id{last_request_}})))
+    return false;
+  try {
+    model_->call(what_.calls.back(), [](fake_module&) {});
+    return noted(
+        result<void>{tl::unexpected(failure{errc::internal, "a cancelled request went on"})});
+  } catch (const ferry_error& e) {
+    if (e.reason().code != errc::cancelled)
+      return noted(result<void>{tl::unexpected(e.reason())});
+  }
+  return end();
+}
+
+bool supervised_life::live() {
+  failure_.reset();
+  return start() && enable() && request() && cancelled_request() && request() && noted(state()) &&
+         disable() && enable() && call(what_.calls.front()) && disable() && stop();
+}
+
+void supervised_life::end_what_runs(std::vector<std::string>& bad) {
+  const auto ended = end();
+  const auto after = state();
+  if (!after || !after->enabled || after->first_failure)
+    return;
+  if (after->in_request) {
+    bad.emplace_back("the request does not end");
+    return;
+  }
+  if (ended && after->tickets_in_flight != 0)
+    bad.emplace_back("a ticket is in flight behind the request");
+  for (const auto& [path, component] : after->components)
+    if (ended && component.on_device && std::ranges::find(what_.stages, path) != what_.stages.end())
+      bad.push_back(path + " is on the device behind the request");
+}
+
+std::vector<std::string> supervised_life::recover() {
+  std::vector<std::string> bad;
+  const auto first = failure_;
+  faults_.pass(10s);
+  if (offloader_) {
+    end_what_runs(bad);
+    auto found = state();
+    if (!dead_ && found && found->enabled && !found->first_failure) {
+      failure_.reset();
+      if (!request() && failure_->code != errc::incomplete) {
+        bad.push_back("the next request fails: " + ferry::describe(*failure_));
+        static_cast<void>(end());
+      }
+    }
+    for (int tries = 0; found && found->enabled && tries != 3; ++tries) {
+      static_cast<void>(disable());
+      found = state();
+    }
+    if (found && found->enabled)
+      bad.emplace_back("the backend is not disabled");
+    if (memory_) {
+      const auto pinned = ask<host_memory_state>(memory_, query_host_memory{});
+      // A lease that could not be given back goes with the next enable.
+      const auto unheard = faults_.what().find("give_back_leases") != std::string::npos;
+      if (pinned && !pinned->leases.empty() && !unheard)
+        bad.push_back("a lease is left of " + pinned->leases.front().who);
+    }
+  }
+  auto is_stopped = false;
+  for (int tries = 0; !is_stopped && tries != 3; ++tries)
+    is_stopped = stop();
+  if (!is_stopped)
+    bad.emplace_back("the children do not stop");
+  if (longest_ > stop_deadline)
+    bad.push_back("an answer took " + std::to_string(longest_.count()) + " s");
+  failure_ = first;
+  return bad;
+}
+
+std::vector<std::string> supervised_life::leftovers() const {
+  std::vector<std::string> bad;
+  const auto left = gpu_->counters();
+  for (const auto& [what, count] : {std::pair{"device bytes", left.device_bytes},
+                                    {"pinned bytes", left.pinned_bytes},
+                                    {"streams", std::uint64_t{left.streams}},
+                                    {"events", std::uint64_t{left.events}},
+                                    {"races", std::uint64_t{dead_ ? 0 : gpu_->race_count()}},
+                                    {"hooks", std::uint64_t{model_->hook_count()}},
+                                    {"wrong calls", std::uint64_t{wrong_}}})
+    if (count != 0)
+      bad.push_back(std::to_string(count) + " " + what);
+  try {
+    if (everything(*model_->tree()) != before_)
+      bad.emplace_back("other weights");
+  } catch (const std::runtime_error&) {
+    bad.emplace_back("parked weights");
+  }
+  return bad;
+}
+
+} // namespace ferry::test

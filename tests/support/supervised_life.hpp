@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/actors/spawn.hpp>
+#include <ferry/offload/config.hpp>
+#include <ferry/platform/sim_device.hpp>
+
+#include "support/fake_pipeline.hpp"
+#include "support/message_faults.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ferry::test {
+
+/// What a pipeline goes through under a runtime.
+struct life_plan {
+  offload_config config;
+  std::vector<std::string> calls;  ///< Modules that a request calls, in order.
+  std::vector<std::string> stages; ///< Components that a scheduler brings in and sends away.
+};
+
+/// The actors of a runtime in a world that moves message by message, with wires between all of
+/// them, and a pipeline that they offload. Remembers the first thing that failed.
+class supervised_life {
+public:
+  supervised_life(std::shared_ptr<fake_pipeline> model, std::shared_ptr<sim_device> gpu,
+                  life_plan what);
+  supervised_life(const supervised_life&) = delete;
+  supervised_life& operator=(const supervised_life&) = delete;
+  ~supervised_life();
+
+  [[nodiscard]] message_faults& faults() noexcept { return faults_; }
+  [[nodiscard]] const std::optional<failure>& first_failure() const noexcept { return failure_; }
+
+  /// Starts, enables, runs three requests of which one is cancelled, disables, enables and disables
+  /// once more, and stops, as far as nothing fails. Returns whether nothing did.
+  bool live();
+
+  /// Ends what a failed life has left: the request, the backend, the children; each is tried again
+  /// as the contract allows. Before that, a runtime that goes on has to serve another request.
+  /// Returns what does not come to an end, or what is not as it shall be.
+  [[nodiscard]] std::vector<std::string> recover();
+
+  /// Returns what is left behind, or not as it was, once everything is stopped.
+  [[nodiscard]] std::vector<std::string> leftovers() const;
+
+  /// Tells that the device has failed for good: no request works on it, and what it had begun it
+  /// neither ends nor touches memory for.
+  void end_device() noexcept { dead_ = true; }
+  [[nodiscard]] bool is_over() const noexcept { return dead_; }
+
+  /// Returns how many calls saw other bytes than the module's own.
+  [[nodiscard]] std::size_t wrong_calls() const noexcept { return wrong_; }
+
+  /// Returns the longest that anybody waited for an answer that was not lost itself.
+  [[nodiscard]] std::chrono::seconds longest_wait() const noexcept { return longest_; }
+
+private:
+  using contents = std::vector<std::byte>;
+
+  [[nodiscard]] std::vector<start_step> steps();
+  template <class Answer, class Handle, class Message>
+  [[nodiscard]] result<Answer> ask(const Handle& whom, Message message);
+  template <class T>
+  [[nodiscard]] bool noted(const result<T>& outcome);
+
+  [[nodiscard]] bool start();
+  [[nodiscard]] bool enable();
+  [[nodiscard]] bool disable();
+  [[nodiscard]] bool stop();
+  [[nodiscard]] bool request();
+  [[nodiscard]] bool cancelled_request();
+  [[nodiscard]] bool begin();
+  [[nodiscard]] bool end();
+  [[nodiscard]] bool call(const std::string& path);
+  [[nodiscard]] bool stage(const std::string& path, bool in);
+  [[nodiscard]] result<offload_state> state();
+  void end_what_runs(std::vector<std::string>& bad);
+
+  std::shared_ptr<fake_pipeline> model_;
+  std::shared_ptr<sim_device> gpu_;
+  life_plan what_;
+  std::map<std::string, contents> original_;
+  contents before_;
+  actor_world world_;
+  message_faults faults_{world_};
+  supervisor_actor supervisor_;
+  host_memory_actor memory_;
+  copy_stream_actor copies_;
+  block_prefetcher_actor prefetcher_;
+  component_stager_actor stager_;
+  offloader_actor offloader_;
+  std::uint64_t last_request_ = 0;
+  std::optional<failure> failure_;
+  std::size_t wrong_ = 0;
+  bool dead_ = false;
+  std::chrono::seconds longest_{0};
+};
+
+} // namespace ferry::test
