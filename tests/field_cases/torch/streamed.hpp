@@ -78,13 +78,19 @@ public:
   [[nodiscard]] result<void> enable() { return enable(compact(dit_and_encoder)); }
   [[nodiscard]] result<void> disable() { return runtime_.disable(); }
 
-  /// Returns whether a request gives the bytes of the resident run.
-  [[nodiscard]] bool bit_equal() {
+  /// Returns what a request makes.
+  [[nodiscard]] at::Tensor request() {
     REQUIRE(runtime_.begin_request());
-    const auto made = model_->generate();
+    auto made = model_->generate();
     REQUIRE(runtime_.end_request());
-    return same_bytes(made, resident_);
+    return made;
   }
+
+  /// Returns what the toy made when everything was resident.
+  [[nodiscard]] const at::Tensor& resident() const { return resident_; }
+
+  /// Returns whether a request gives the bytes of the resident run.
+  [[nodiscard]] bool bit_equal() { return same_bytes(request(), resident_); }
 
   /// Returns whether the weights are those from before, and nothing is on the device.
   [[nodiscard]] bool ordinary() const {
