@@ -421,6 +421,38 @@ TEST_CASE("a unit over mapped memory never writes to it and knows it by its kind
   CHECK(b.tensors[0].data_ptr() == page->memory);
 }
 
+TEST_CASE("a mapped original is copied before it can be written, and ties see the copy",
+          "[torch][unit]") {
+  auto page = std::make_shared<read_only_page>();
+  const auto mapped = tensor_over(page, page->bytes(0, 16), dtype::f32, {4});
+  bench b({mapped.narrow(0, 1, 3), mapped.narrow(0, 2, 2), counted({3})});
+  const auto parked_first = GENERATE(true, false);
+  if (parked_first)
+    b.unit->park();
+
+  const auto bytes = b.unit->writable_original(0);
+  REQUIRE(bytes.size() == 12);
+  CHECK(std::memcmp(bytes.data(), page->memory + 4, 12) == 0);
+  std::memset(bytes.data() + 4, 0, 4);
+  b.unit->restore({});
+
+  CHECK(b.unit->originals_kind(0) == memory_kind::pageable);
+  CHECK(at::equal(b.tensors[0], at::tensor({1.F, 0.F, 3.F})));
+  CHECK(at::equal(b.tensors[1], at::tensor({0.F, 3.F})));
+  CHECK(b.tensors[0].data_ptr<float>() + 1 == b.tensors[1].data_ptr<float>());
+  CHECK(mapped.sum().item<float>() == 6.F);
+}
+
+TEST_CASE("an ordinary original is written where it is", "[torch][unit]") {
+  bench b({counted({3})});
+  const auto* at = b.tensors[0].const_data_ptr();
+
+  const auto bytes = b.unit->writable_original(0);
+
+  CHECK(bytes.data() == at);
+  CHECK(b.tensors[0].const_data_ptr() == at);
+}
+
 TEST_CASE("bytes that do not lie where their type needs them are copied", "[torch][unit]") {
   auto page = std::make_shared<read_only_page>();
 
