@@ -31,6 +31,13 @@ function(ferry_add_library name)
   list(TRANSFORM arg_HEADERS PREPEND "include/")
   list(TRANSFORM arg_SOURCES PREPEND "src/")
 
+  # A header that is not listed would be neither installed nor checked.
+  file(GLOB_RECURSE headers RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS include/*.hpp)
+  list(REMOVE_ITEM headers ${arg_HEADERS})
+  if(headers)
+    message(FATAL_ERROR "ferry::${name} does not list its public headers: ${headers}")
+  endif()
+
   add_library(ferry_${name})
   add_library(ferry::${name} ALIAS ferry_${name})
   target_sources(ferry_${name}

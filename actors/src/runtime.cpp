@@ -4,12 +4,12 @@
 #include "ferry/actors/runtime.hpp"
 
 #include <ferry/actors/crew.hpp>
+#include <ferry/messages/ask.hpp>
 #include <ferry/messages/type_ids.hpp>
 #include <ferry/offload/bare_weights.hpp>
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/platform/log.hpp>
 
-#include "ask.hpp"
 #include "guarded.hpp"
 
 #include <atomic>

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <ferry/actors/spawn.hpp>
+#include <ferry/messages/ask.hpp>
 #include <ferry/messages/type_ids.hpp>
 #include <ferry/platform/sim_device.hpp>
 
-#include "ask.hpp"
 #include "support/byte_blocks.hpp"
 #include "support/catch.hpp"
 

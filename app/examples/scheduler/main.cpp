@@ -6,6 +6,7 @@
 // system, the scheduler talks to their offloaders, and the model computes on a thread of its own.
 
 #include <ferry/actors/crew.hpp>
+#include <ferry/messages/ask.hpp>
 #include <ferry/messages/errc.hpp>
 #include <ferry/offload/config_legacy.hpp>
 #include <ferry/platform/open_device.hpp>
@@ -19,7 +20,6 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,21 +52,8 @@ T checked(result<T> outcome) {
     return std::move(*outcome);
 }
 
-/// Asks from the main thread, which is no actor.
-template <class Answer, class Handle, class Message>
-result<Answer> ask(caf::actor_system& system, const Handle& whom, Message message) {
-  result<Answer> outcome = tl::unexpected(failure{errc::deadline_exceeded, "no answer in time"});
-  std::optional<caf::scoped_actor> self{std::in_place, system};
-  auto failed = [&](const caf::error& reason) { outcome = tl::unexpected(to_failure(reason)); };
-  auto pending = inquire(self->ptr(), whom, 24h, std::move(message));
-  if constexpr (std::is_void_v<Answer>)
-    pending.receive([&] { outcome = {}; }, failed);
-  else
-    pending.receive([&](Answer& answer) { outcome = std::move(answer); }, failed);
-  self.reset();
-  forget_system();
-  return outcome;
-}
+/// What the main thread waits for an answer: requests may take long.
+constexpr auto patience = 24h;
 
 model_actor::behavior_type model_thread(std::shared_ptr<device> target) {
   return {[target = std::move(target)](const run_model& m) -> caf::result<model_ran> {
@@ -86,15 +73,19 @@ model_actor::behavior_type model_thread(std::shared_ptr<device> target) {
 
 served_pipeline open_pipeline(caf::actor_system& system, const std::shared_ptr<device>& target,
                               const std::string& checkpoint) {
-  served_pipeline opened{.name = checkpoint, .model = checked(load_model(checkpoint))};
+  served_pipeline opened{.name = checkpoint,
+                         .model = checked(load_model(checkpoint)),
+                         .subject = nullptr,
+                         .actors = nullptr};
   opened.subject = std::make_shared<torch_pipeline>(opened.model->description());
   opened.actors = spawn_crew(system, target, {});
-  checked(ask<void>(system, opened.actors->supervisor, start_children{}));
+  checked(ask<void>(system, opened.actors->supervisor, patience, start_children{}));
   return opened;
 }
 
 void close_pipeline(caf::actor_system& system, const served_pipeline& pipeline) {
-  const auto end = checked(ask<stopped>(system, pipeline.actors->supervisor, stop_children{10s}));
+  const auto end =
+      checked(ask<stopped>(system, pipeline.actors->supervisor, patience, stop_children{10s}));
   for (const auto& late : end.late)
     std::fprintf(stderr, "late to stop: %s\n", late.c_str());
   kill(pipeline.actors->supervisor);
@@ -113,12 +104,16 @@ int serve(const arguments& given) {
   const auto thread = system.spawn<caf::detached>(model_thread, target);
   const auto serving = system.spawn<scheduler>(pipelines, offloading, thread);
 
+  for (std::size_t i = 0; i != pipelines.size(); ++i)
+    if (const auto warm_up = pipelines[i].model->warm_up_request())
+      checked(ask<generated>(system, serving, patience, generate{i, *warm_up}));
+
   int failures = 0;
   for (int i = 0; i != given.requests; ++i) {
     const auto which = static_cast<std::size_t>(i) % pipelines.size();
     auto asked = pipelines[which].model->defaults();
     asked.seed = static_cast<std::uint64_t>(i);
-    const auto answer = ask<generated>(system, serving, generate{which, asked});
+    const auto answer = ask<generated>(system, serving, patience, generate{which, asked});
     failures += answer ? 0 : 1;
     std::printf("request %d, %s: %s\n", i, pipelines[which].name.c_str(),
                 answer ? "done" : describe(answer.error()).c_str());
