@@ -29,7 +29,7 @@ cache_retention::behavior_type cache_retention::make_behavior() {
         return guarded([] {});
       },
       [this](const release_cache&) { return guarded([&] { release_if_needed(true); }); },
-      [this](const query_cache&) { return guarded([&] { return state_; }); },
+      [this](const query_cache&) { return guarded([&] { return state(); }); },
       [](const start_child&) { return guarded([] {}); },
       [](const drain_child&) { return guarded([] {}); },
       [this](const release_child&) {
@@ -39,6 +39,12 @@ cache_retention::behavior_type cache_retention::make_behavior() {
         });
       },
   };
+}
+
+cache_state cache_retention::state() const {
+  auto now = state_;
+  now.staged_bytes = learned_->staged_bytes();
+  return now;
 }
 
 void cache_retention::release_if_needed(bool force) {

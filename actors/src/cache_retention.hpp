@@ -20,6 +20,7 @@ public:
   const char* name() const override { return "cache_retention"; }
 
 private:
+  [[nodiscard]] cache_state state() const;
   void release_if_needed(bool force);
 
   std::shared_ptr<allocator_cache> cache_;

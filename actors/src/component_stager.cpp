@@ -18,7 +18,7 @@ component_stager::behavior_type component_stager::make_behavior() {
       [this](const drain_groups& m) { return guarded([&] { return drain(m); }); },
       [this](const close_groups& m) { return guarded([&] { return close(m); }); },
       [this](const demand_group& m) { return guarded([&] { demand(m); }); },
-      [this](const use_cache_retention& m) { return guarded([&] { retention_ = m.whom; }); },
+      [this](const use_cache_retention& m) { return guarded([&] { use(m); }); },
       [this](const stage_group_in& m) { return guarded([&] { return stage_in(m); }); },
       [this](const stage_group_out& m) { return guarded([&] { return stage_out(m); }); },
       [this](const begin_request& m) { return guarded([&] { return begin(m); }); },
@@ -83,8 +83,32 @@ answered component_stager::close(const close_groups& message) {
   if (!lane_)
     return {};
   const host_thread::scope scope{lane_->me, message.stamp};
+  for (const auto bytes : staged_bytes())
+    tell_retention(group_left{bytes});
   through_ = nullptr;
   return {owner_->stamp()};
+}
+
+// One that was started again knows nothing of what is there.
+void component_stager::use(const use_cache_retention& message) {
+  retention_ = message.whom;
+  for (const auto bytes : staged_bytes())
+    tell_retention(group_staged{bytes});
+}
+
+std::vector<std::uint64_t> component_stager::staged_bytes() const {
+  std::vector<std::uint64_t> all;
+  if (through_ != nullptr)
+    for (const auto& each : through_->groups())
+      if (each.stager && each.stager->loaded())
+        all.push_back(each.stager->bytes());
+  return all;
+}
+
+template <class Message>
+void component_stager::tell_retention(Message message) {
+  if (retention_)
+    tell(this, retention_, std::move(message));
 }
 
 void component_stager::check_open() const {
@@ -153,9 +177,10 @@ void component_stager::bring_in(group_id group) {
   const auto known = board.claim(group);
   if (!known)
     return; // Held: it is there.
+  const auto comes = entry.stager && !entry.stager->loaded();
   const auto loaded = attempt([&] {
     owner_->observe(*known);
-    if (entry.stager)
+    if (comes)
       entry.stager->load(lane_->copies);
   });
   if (!loaded) {
@@ -163,8 +188,8 @@ void component_stager::bring_in(group_id group) {
     throw ferry_error{loaded.error()};
   }
   board.arrived(group, owner_->stamp());
-  if (retention_ && entry.stager)
-    tell(this, retention_, group_staged{entry.stager->bytes()});
+  if (comes)
+    tell_retention(group_staged{entry.stager->bytes()});
 }
 
 void component_stager::send_away(group_id group) {
@@ -185,8 +210,8 @@ void component_stager::send_away(group_id group) {
     throw ferry_error{offloaded.error()};
   }
   board.left(group);
-  if (retention_ && entry.stager)
-    tell(this, retention_, group_left{entry.stager->bytes()});
+  if (entry.stager)
+    tell_retention(group_left{entry.stager->bytes()});
 }
 
 } // namespace ferry

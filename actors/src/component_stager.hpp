@@ -10,8 +10,10 @@
 
 #include "staging.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace ferry {
 
@@ -44,6 +46,13 @@ private:
   answered stage_out(const stage_group_out& message);
   answered begin(const begin_request& message);
   answered end(const end_request& message);
+
+  void use(const use_cache_retention& message);
+
+  /// Returns the size of each group on the device.
+  [[nodiscard]] std::vector<std::uint64_t> staged_bytes() const;
+  template <class Message>
+  void tell_retention(Message message);
 
   void check_open() const;
   void bring_in(group_id group);

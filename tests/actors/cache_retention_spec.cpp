@@ -1,13 +1,20 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <ferry/actors/crew.hpp>
 #include <ferry/actors/spawn.hpp>
+#include <ferry/messages/ask.hpp>
+#include <ferry/platform/sim_device.hpp>
 
 #include "support/actor_world.hpp"
 #include "support/catch.hpp"
+#include "support/fake_pipeline.hpp"
+#include "support/resolution.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
+#include <utility>
 
 namespace ferry {
 namespace {
@@ -25,7 +32,7 @@ struct fake_cache final : allocator_cache {
 
   cache_telemetry now{.free = 900, .total = 1000, .reserved = 100, .allocated = 100};
   bool broken = false;
-  int releases = 0;
+  std::atomic<int> releases = 0;
 };
 
 struct retention_rig {
@@ -92,6 +99,92 @@ TEST_CASE("an allocator that cannot release stops nobody", "[actors][cache_reten
   CHECK(rig.tell(release_cache{}).error().code == errc::device_failure);
 
   CHECK(rig.state().failures == 2);
+}
+
+/// Two components that take turns, under a crew in a system of this program's own.
+struct served_turns {
+  explicit served_turns(std::shared_ptr<allocator_cache> activations)
+      : actors(spawn_crew(system, gpu, {.activations = std::move(activations)})) {
+    REQUIRE(ask<void>(system, actors->supervisor, patience, start_children{}));
+    REQUIRE(ask<enabled>(system, actors->offloader, patience,
+                         enable_pipeline{pipeline,
+                                         test::compact(R"({"mode":"module",
+                                         "components":["dit","text_encoder"]})"),
+                                         {}}));
+  }
+  ~served_turns() {
+    CHECK(ask<stopped>(system, actors->supervisor, patience, stop_children{5s}));
+    kill(actors->supervisor);
+  }
+
+  void take_turns() {
+    for (const auto* path : {"text_encoder", "transformer", "text_encoder"})
+      pipeline->call(path, [](test::fake_module&) {});
+  }
+
+  struct config : caf::actor_system_config {
+    config() {
+      add_types<caf::id_block::ferry_messages>(*this);
+      ferry::add_error_category(*this);
+      use_workers(*this, 1);
+    }
+  };
+
+  static constexpr auto patience = 10s;
+  std::shared_ptr<sim_device> gpu = std::make_shared<sim_device>(sim_options{});
+  std::shared_ptr<test::fake_pipeline> pipeline =
+      std::make_shared<test::fake_pipeline>(test::node("test.root")
+                                                ->child("transformer", test::block(16, 1))
+                                                ->child("text_encoder", test::block(16, 2)));
+  config config_;
+  caf::actor_system system{config_};
+  std::shared_ptr<crew> actors;
+};
+
+TEST_CASE("components that take turns make the allocator give back what one has freed",
+          "[actors][cache_retention]") {
+  const auto cache = std::make_shared<fake_cache>();
+  cache->now.reserved = 600;
+  served_turns run{cache};
+
+  run.take_turns();
+
+  CHECK(ask<cache_state>(run.system, run.actors->retention, 10s, query_cache{})->releases >= 1);
+}
+
+TEST_CASE("what is staged is counted once, and no more once it is gone",
+          "[actors][cache_retention]") {
+  served_turns run{std::make_shared<fake_cache>()};
+  const auto staged = [&] {
+    return ask<cache_state>(run.system, run.actors->retention, 10s, query_cache{})->staged_bytes;
+  };
+  const auto stage = [&](bool in) {
+    REQUIRE(ask<answered>(run.system, run.actors->offloader, 10s,
+                          stage_component{"transformer", in, {}}));
+  };
+
+  stage(true);
+  stage(true);
+  CHECK(staged() == 256);
+  stage(false);
+  stage(false);
+  CHECK(staged() == 0);
+  stage(true);
+  REQUIRE(ask<answered>(run.system, run.actors->offloader, 10s, disable_backend{}));
+  CHECK(staged() == 0);
+}
+
+TEST_CASE("a cache retention that ended is started again and told of what is there",
+          "[actors][cache_retention]") {
+  const auto cache = std::make_shared<fake_cache>();
+  cache->now.reserved = 600;
+  served_turns run{cache};
+
+  kill(run.actors->retention);
+
+  // Only one that was started again and made known to the stager releases anything.
+  while (cache->releases == 0)
+    run.take_turns();
 }
 
 } // namespace

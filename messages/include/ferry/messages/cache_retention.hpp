@@ -26,8 +26,9 @@ struct release_cache {};
 struct query_cache {};
 
 struct cache_state {
-  std::uint64_t releases = 0; ///< Since the actor was started.
-  std::uint64_t failures = 0; ///< Of them, those that the allocator failed.
+  std::uint64_t releases = 0;     ///< Since the actor was started.
+  std::uint64_t failures = 0;     ///< Of them, those that the allocator failed.
+  std::uint64_t staged_bytes = 0; ///< Of the groups on the device now.
 };
 
 /// Decides when the allocator of a model's activations gives back what it keeps: memory that one

@@ -18,6 +18,8 @@ public:
   void attach() noexcept;
   void detach() noexcept;
 
+  [[nodiscard]] std::uint64_t staged_bytes() const noexcept { return staged_; }
+
   void staged(std::uint64_t bytes) noexcept;
   void unstaged(std::uint64_t bytes) noexcept;
 
