@@ -64,7 +64,7 @@ struct toy_block : block, declares_transient_buffers {
   at::Tensor matrix, bias, scale, shift, mask;
 };
 
-struct text_encoder : Module {
+struct text_encoder : Module, hookable {
   text_encoder() {
     layers = register_module("layers", std::make_shared<blocks>());
     for (int i = 0; i != 2; ++i)
@@ -80,7 +80,7 @@ struct text_encoder : Module {
 };
 
 /// Runs its lists in order. Its blocks are added by whoever makes it.
-struct denoiser : Module {
+struct denoiser : Module, hookable {
   explicit denoiser(const std::vector<std::string>& list_names) {
     pos = register_parameter("pos", values({tokens, width}, 20));
     freqs = register_buffer("freqs", values({width}, 21));
@@ -147,13 +147,13 @@ struct toy {
   }
   [[nodiscard]] at::Tensor generate() const {
     const c10::InferenceMode no_gradients;
-    const auto text = encoder->forward(values({tokens, width}, 40));
-    const auto negative = encoder->forward(values({tokens, width}, 41));
+    const auto text = call(*encoder, values({tokens, width}, 40));
+    const auto negative = call(*encoder, values({tokens, width}, 41));
     auto latents = values({tokens, width}, 42);
     for (int step = 0; step != 3; ++step) {
       const auto input = control ? control(latents) : latents;
-      const auto guided = transformer->forward(input, text);
-      const auto unguided = transformer->forward(input, negative);
+      const auto guided = call(*transformer, input, text);
+      const auto unguided = call(*transformer, input, negative);
       latents = latents - (unguided + (guided - unguided) * 2) * 0.1;
     }
     return decode(latents);
