@@ -156,6 +156,7 @@ offload_state offloader::describe(const ring_counts& counts) const {
   offload_state state;
   if (failed_)
     state.first_failure = refusal_;
+  state.requests_waiting = waiting_.size();
   if (delegate_ != nullptr) {
     state.strategy = offload_strategy::model_level;
     state.enabled = true;
@@ -172,7 +173,6 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.strategy = plan.strategy;
   state.enabled = phase_ != phase::enabling;
   state.in_request = in_request_;
-  state.requests_waiting = waiting_.size();
   state.components = plan.components;
   for (auto& [path, component] : state.components)
     if (const auto group = placement_->groups()->find(path))

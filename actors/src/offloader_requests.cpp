@@ -127,6 +127,9 @@ caf::result<answered> offloader::end(const end_request& message) {
   check_enabled();
   if (!in_request_)
     throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
+  if (placement_ != nullptr && placement_->groups()->board().any_held())
+    throw ferry_error{{errc::busy, placement_->held() + " is in use; end the request after it is "
+                                                        "released"}};
   phase_ = phase::changing;
   auto promise = make_response_promise<answered>();
   // The copy worker answers behind the fetches of the request: a failed one shows here at the

@@ -51,6 +51,31 @@ std::vector<std::shared_ptr<const module_node>> on_demand_of(const resolved_offl
   return found;
 }
 
+/// Why enabling `plan` would change nothing (contract 5.4 and the resolver's own reasons).
+std::optional<std::string> reason_to_skip(const pipeline& subject,
+                                          const resolved_offload_plan& plan) {
+  if (plan.skip_reason || plan.strategy != offload_strategy::model_level)
+    return plan.skip_reason;
+  const auto name = std::string{subject.type_name()};
+  if (plan.dits.empty())
+    return name + " has no DiT to take turns with its encoders";
+  if (plan.encoders.empty())
+    return name + " has no encoder to take turns with its DiT";
+  return std::nullopt;
+}
+
+/// What is staged as a whole has to be loaded. Blocks of a ring may belong to another rank.
+result<void> check_loaded(const transfer_plan& transfers) {
+  for (const auto& each : transfers.groups) {
+    const auto missing = each.layout.meta_tensors;
+    if (missing != 0)
+      return tl::unexpected(
+          failure{errc::invalid_pipeline, "'" + each.path + "' has " + std::to_string(missing) +
+                                              " tensors without memory; expected loaded weights"});
+  }
+  return {};
+}
+
 pin_candidate candidate(const std::string& path, const weight_unit& unit) {
   pin_candidate made{.path = path, .bytes = unit.layout().bytes};
   const auto& storages = unit.layout().storages;
@@ -75,8 +100,8 @@ result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
                 join(resolved.error())});
   for (const auto& each : resolved->warnings)
     log(log_level::warn, "ferry.actors", each);
-  if (resolved->skip_reason) {
-    log(log_level::warn, "ferry.actors", "skip enable reason=" + *resolved->skip_reason);
+  if (const auto reason = reason_to_skip(subject, *resolved)) {
+    log(log_level::warn, "ferry.actors", "skip enable reason=" + *reason);
     return std::nullopt;
   }
   placement_plan plan{.pipeline = std::string{subject.type_name()},
@@ -87,6 +112,8 @@ result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
                       .transfers = plan_transfers(*resolved),
                       .components = {},
                       .on_demand = on_demand_of(*resolved)};
+  if (auto loaded = check_loaded(plan.transfers); !loaded)
+    return tl::unexpected(std::move(loaded.error()));
   plan.components = component_states(*resolved, plan.transfers);
   return plan;
 }

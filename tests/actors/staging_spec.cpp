@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "support/staging.hpp"
+
 #include <ferry/actors/runtime.hpp>
 #include <ferry/offload/wait_edges.hpp>
 #include <ferry/platform/sim_device.hpp>
@@ -23,29 +25,15 @@ namespace ferry {
 namespace {
 
 using namespace std::chrono_literals;
+using test::contents;
+using test::everything;
 using test::fake_module;
 using test::fake_pipeline;
-using contents = std::vector<std::byte>;
 
 constexpr auto whole = R"({"mode":"module","components":["dit","text_encoder"]})";
 constexpr auto whole_dit = R"({"mode":"module","components":["dit"]})";
 constexpr auto two_resident =
     R"({"mode":"layer","components":["dit"],"layer_options":{"dit":{"resident_layers":2}}})";
-
-/// Returns the bytes of every tensor at and under `from`, as each is seen now. Throws if one is
-/// parked.
-contents everything(const fake_module& from) {
-  contents all;
-  for (const auto& [name, tensor] : from.own_tensors()) {
-    const auto seen = tensor->bytes();
-    all.insert(all.end(), seen.begin(), seen.end());
-  }
-  for (const auto& [name, below] : from.own_children()) {
-    const auto more = everything(*below);
-    all.insert(all.end(), more.begin(), more.end());
-  }
-  return all;
-}
 
 /// Two denoisers, two encoders and a decoder, each with bytes of its own.
 test::fake_node tree() {
@@ -269,6 +257,52 @@ TEST_CASE("staging names what it cannot do, and changes nothing", "[actors][stag
   CHECK(run.request());
 }
 
+TEST_CASE("a request does not end under a component that runs, and goes on", "[actors][staging]") {
+  for (const auto* config : {whole, two_resident}) {
+    CAPTURE(config);
+    staged run{config};
+    REQUIRE(run.subject.begin_request());
+
+    run.pipeline->call(config == whole ? "transformer" : "transformer.blocks.0", [&](fake_module&) {
+      const auto ended = run.subject.end_request();
+      REQUIRE_FALSE(ended);
+      CHECK(ended.error().code == errc::busy);
+      CHECK_THAT(ended.error().detail, Catch::Contains("component 'transformer' is in use"));
+      CHECK(run.subject.state()->in_request);
+    });
+
+    CHECK(run.subject.end_request());
+    CHECK_FALSE(run.on_device("transformer"));
+  }
+}
+
+TEST_CASE("legacy model-level offload without two sides to swap changes nothing",
+          "[actors][staging]") {
+  const auto pipeline = std::make_shared<fake_pipeline>(
+      test::node("test.root")->child("transformer", test::block())->child("vae", test::block()));
+  runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
+  REQUIRE(subject.start());
+
+  CHECK(subject.enable(pipeline, test::legacy(test::model_level)));
+
+  CHECK_FALSE(subject.state()->enabled);
+  CHECK(pipeline->mutations().empty());
+}
+
+TEST_CASE("a component that is not loaded is refused before any is moved", "[actors][staging]") {
+  const auto pipeline = model();
+  pipeline->tree()->at("text_encoder_2")->parameter("late", test::meta_tensor({4}));
+  runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
+  REQUIRE(subject.start());
+
+  const auto enabled = subject.enable(pipeline, test::compact(whole));
+
+  REQUIRE_FALSE(enabled);
+  CHECK(enabled.error().code == errc::invalid_pipeline);
+  CHECK_THAT(enabled.error().detail, Catch::Contains("'text_encoder_2' has 1 tensors"));
+  CHECK(pipeline->mutations().empty());
+}
+
 TEST_CASE("the resident layers of a denoiser come before it runs and leave with the request",
           "[actors][staging]") {
   staged run{two_resident};
@@ -313,6 +347,11 @@ TEST_CASE("a pipeline with an offload of its own is left to it", "[actors][stagi
   CHECK(subject.state()->enabled);
   CHECK(pipeline->mutations().empty());
   CHECK(subject.begin_request());
+  std::thread other([&] { CHECK(subject.begin_request()); });
+  while (subject.state()->requests_waiting == 0)
+    std::this_thread::yield();
+  CHECK(subject.end_request());
+  other.join();
   CHECK(subject.end_request());
   REQUIRE(subject.disable());
 
