@@ -14,6 +14,8 @@ namespace {
 
 class memory_store final : public key_value_store {
 public:
+  bool hosted_here() const noexcept override { return false; }
+
   bool offer(const std::string& key, const_bytes value) override {
     {
       const auto lock = std::scoped_lock(mutex_);

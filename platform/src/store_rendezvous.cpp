@@ -10,6 +10,7 @@
 #include <chrono>
 #include <span>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 namespace ferry {
@@ -18,6 +19,10 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr auto look_every = std::chrono::milliseconds(20);
+/// For how long a process may be seen to live when its connections are closed already.
+constexpr auto connection_outlived = std::chrono::milliseconds(250);
+/// For how long the host of a store waits for ranks that may not have seen the last of it.
+constexpr auto longest_linger = std::chrono::seconds(2);
 constexpr std::size_t largest_contribution = std::size_t{1} << 20;
 constexpr auto failed_key = "failed";
 
@@ -45,6 +50,8 @@ store_rendezvous::store_rendezvous(std::shared_ptr<key_value_store> store, int r
 store_rendezvous::~store_rendezvous() {
   try {
     store_->offer(left_key(rank_), {});
+    if (store_->hosted_here())
+      linger();
   } catch (const ferry_error&) {
     // Whoever could miss this rank cannot reach the store either.
   }
@@ -103,10 +110,14 @@ void store_rendezvous::poison(const failure& cause) noexcept {
   auto named = cause;
   named.rank = named.rank.value_or(rank_);
   try {
-    store_->offer(failed_key, as_contribution(to_text(named)));
+    fail_ranks(*store_, named);
   } catch (const ferry_error&) {
     // Ranks that cannot reach the store fail by themselves.
   }
+}
+
+void fail_ranks(key_value_store& store, const failure& cause) {
+  store.offer(failed_key, as_contribution(to_text(cause)));
 }
 
 failure store_rendezvous::fail(const failure& cause) {
@@ -115,12 +126,28 @@ failure store_rendezvous::fail(const failure& cause) {
 }
 
 failure store_rendezvous::unreachable(const failure& reason) const {
-  for (int other = 0; other < size_; ++other)
-    if (peers_.gone(other))
-      return {.code = errc::transfer_aborted,
-              .detail = ended(other) + ": " + reason.detail,
-              .rank = other};
+  const auto deadline = clock::now() + connection_outlived;
+  do {
+    for (int other = 0; other < size_; ++other)
+      if (peers_.gone(other))
+        return {.code = errc::transfer_aborted,
+                .detail = ended(other) + ": " + reason.detail,
+                .rank = other};
+    std::this_thread::sleep_for(look_every);
+  } while (peers_.watched() && clock::now() < deadline);
   return reason;
+}
+
+void store_rendezvous::linger() {
+  const auto deadline = clock::now() + longest_linger;
+  for (;;) {
+    std::vector<std::string> missing;
+    for (int other = 0; other < size_; ++other)
+      if (!peers_.gone(other))
+        missing.push_back(left_key(other));
+    if (store_->await(missing, look_every) || clock::now() >= deadline)
+      return;
+  }
 }
 
 std::optional<failure> store_rendezvous::poisoned() {

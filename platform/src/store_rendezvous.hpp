@@ -34,7 +34,10 @@ private:
                                                          nanoseconds patience);
   /// Leaves `cause` for all and returns the first one left.
   [[nodiscard]] failure fail(const failure& cause);
+  /// Returns why the store is gone: `reason`, or a rank that has ended.
   [[nodiscard]] failure unreachable(const failure& reason) const;
+  /// Keeps a store that is hosted here until the others have left, but not for long.
+  void linger();
   [[nodiscard]] std::optional<failure> poisoned();
   [[nodiscard]] bool there(const std::string& key);
   [[nodiscard]] std::optional<failure> somebody_is_gone(std::string_view key,

@@ -5,10 +5,11 @@
 
 // The contract of `rendezvous` as test cases. They run for every type that
 // FERRY_RENDEZVOUS_SUBJECTS lists, which whoever includes this file defines before. A subject
-// connects ranks with `static std::vector<std::unique_ptr<ferry::rendezvous>> open(int size)`.
+// connects ranks with `static ferry::test::meetings open(int size)`.
 
 #include <ferry/platform/rendezvous.hpp>
 
+#include "contract/meetings.hpp"
 #include "support/catch.hpp"
 
 #include <chrono>
@@ -18,8 +19,6 @@
 #include <vector>
 
 namespace ferry::test {
-
-using meetings = std::vector<std::unique_ptr<rendezvous>>;
 
 /// Longer than any test takes: nobody is missed before.
 inline constexpr nanoseconds unlimited = std::chrono::minutes(5);

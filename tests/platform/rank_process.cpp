@@ -36,6 +36,8 @@ public:
 
   void make_harmless() { calls_left_ = 0; }
 
+  bool hosted_here() const noexcept override { return inner_.hosted_here(); }
+
   bool offer(const std::string& key, const_bytes value) override {
     count();
     return inner_.offer(key, value);

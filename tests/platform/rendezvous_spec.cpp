@@ -4,6 +4,7 @@
 #include <ferry/platform/error.hpp>
 #include <ferry/platform/rendezvous.hpp>
 
+#include "contract/meetings.hpp"
 #include "support/directory_store.hpp"
 #include "support/scratch_directory.hpp"
 
@@ -13,34 +14,31 @@
 
 namespace ferry::test {
 
-inline std::vector<std::unique_ptr<rendezvous>>
-join_all(const std::vector<std::shared_ptr<key_value_store>>& stores) {
+inline meetings join_all(const std::vector<std::shared_ptr<key_value_store>>& stores) {
   std::vector<std::future<result<std::unique_ptr<rendezvous>>>> joining;
   for (std::size_t rank = 0; rank < stores.size(); ++rank)
     joining.push_back(std::async(std::launch::async, [&, rank] {
       return join_rendezvous(stores[rank], static_cast<int>(rank), static_cast<int>(stores.size()),
                              std::chrono::minutes(5));
     }));
-  std::vector<std::unique_ptr<rendezvous>> ends;
+  meetings ends;
   for (auto& joined : joining)
     ends.push_back(std::move(joined.get().value()));
   return ends;
 }
 
 struct threads_meet {
-  static std::vector<std::unique_ptr<rendezvous>> open(int size) {
-    return make_memory_rendezvous(size);
-  }
+  static meetings open(int size) { return make_memory_rendezvous(size); }
 };
 
 struct ranks_that_join_meet {
-  static std::vector<std::unique_ptr<rendezvous>> open(int size) {
+  static meetings open(int size) {
     return join_all({static_cast<std::size_t>(size), make_memory_store()});
   }
 };
 
 struct ranks_with_a_directory_meet {
-  static std::vector<std::unique_ptr<rendezvous>> open(int size) {
+  static meetings open(int size) {
     static std::vector<std::unique_ptr<scratch_directory>> directories;
     directories.push_back(std::make_unique<scratch_directory>());
     std::vector<std::shared_ptr<key_value_store>> stores;
@@ -60,6 +58,7 @@ namespace {
 
 class broken_store final : public key_value_store {
 public:
+  bool hosted_here() const noexcept override { return false; }
   bool offer(const std::string&, const_bytes) override { fail(); }
   bool await(std::span<const std::string>, nanoseconds) override { fail(); }
   std::vector<std::byte> read(const std::string&) override { fail(); }

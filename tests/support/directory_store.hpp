@@ -16,6 +16,7 @@ class directory_store : public key_value_store {
 public:
   explicit directory_store(std::filesystem::path directory);
 
+  bool hosted_here() const noexcept override { return false; }
   bool offer(const std::string& key, const_bytes value) override;
   bool await(std::span<const std::string> keys, nanoseconds patience) override;
   std::vector<std::byte> read(const std::string& key) override;

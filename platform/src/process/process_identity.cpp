@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -78,6 +79,11 @@ peer_processes::peer_processes(std::span<const process_identity> ranks) {
                          std::generic_category().message(errno));
     watched.ended_before = start_of(process.id) != process.started;
   }
+}
+
+bool peer_processes::watched() const noexcept {
+  return std::ranges::any_of(
+      peers_, [](const auto& each) { return each.handle.number() != file_descriptor::none; });
 }
 
 bool peer_processes::gone(int rank) const noexcept {

@@ -42,6 +42,9 @@ public:
   /// @throws device_error `unsupported` if the operating system has no process handles
   explicit peer_processes(std::span<const process_identity> ranks);
 
+  /// Whether any process is watched.
+  [[nodiscard]] bool watched() const noexcept;
+
   /// Whether the process of a rank is known to have ended.
   [[nodiscard]] bool gone(int rank) const noexcept;
 

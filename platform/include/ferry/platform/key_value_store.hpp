@@ -23,6 +23,9 @@ public:
   key_value_store& operator=(const key_value_store&) = delete;
   virtual ~key_value_store() = default;
 
+  /// Whether the others lose the store with this object.
+  [[nodiscard]] virtual bool hosted_here() const noexcept = 0;
+
   /// Writes `key` unless somebody has. Returns whether this call did.
   virtual bool offer(const std::string& key, const_bytes value) = 0;
 

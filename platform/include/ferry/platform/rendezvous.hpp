@@ -23,7 +23,9 @@ using contributions = std::vector<std::vector<std::byte>>;
 ///
 /// The first failure of a rank, whether it poisoned, left, died or was late, fails the current and
 /// all later meetings of all ranks with that cause. Destroying an end is leaving: whoever waits for
-/// this rank fails. One thread at a time may `meet`; `poison` may be called by any.
+/// this rank fails. Where it hosts the store, that takes up to 2 s, until the others have left as
+/// well, so that they see the last of it. One thread at a time may `meet`; `poison` may be called
+/// by any.
 class rendezvous {
 public:
   rendezvous() = default;
@@ -54,6 +56,10 @@ public:
 /// @return as of `meet`; `invalid_argument` if two processes join as the same rank
 [[nodiscard]] result<std::unique_ptr<rendezvous>>
 join_rendezvous(std::shared_ptr<key_value_store> store, int rank, int size, nanoseconds patience);
+
+/// Fails all ranks that share `store`, on behalf of one that cannot join them.
+/// @throws ferry_error `io_failure` if the store cannot be reached
+void fail_ranks(key_value_store& store, const failure& cause);
 
 /// Text as a contribution, and back.
 [[nodiscard]] const_bytes as_contribution(std::string_view text) noexcept;

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/platform/error.hpp>
+#include <ferry/platform/key_value_store.hpp>
+#include <ferry/platform/launcher.hpp>
+#include <ferry/platform/rendezvous.hpp>
+
+#include <memory>
+
+namespace ferry {
+
+/// Opens c10d's TCPStore at the address of the launcher: hosts it as rank 0, unless the launcher's
+/// agent does, and connects otherwise. The others lose it with the host.
+///
+/// Opening and every later call take `patience` at most, also if whoever has the port does not
+/// speak at all; the connection is then given up and a thread that waits for it is left behind.
+/// @return `io_failure` naming the address: the port is in use, or nobody answers there
+[[nodiscard]] result<std::shared_ptr<key_value_store>> open_tcp_store(const launched_rank& self,
+                                                                      nanoseconds patience);
+
+/// Joins the ranks that a launcher started, through such a store. A rank beyond its world is
+/// refused, and so are the others, in the same words.
+/// @return as of `open_tcp_store`, `beyond_world` and `join_rendezvous`
+[[nodiscard]] result<std::unique_ptr<rendezvous>> join_launched_ranks(const launched_rank& self,
+                                                                      nanoseconds patience);
+
+} // namespace ferry

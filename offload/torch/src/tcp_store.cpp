@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/torch/tcp_store.hpp"
+
+#include "ferry/torch/torch_failure.hpp"
+#include "patient_thread.hpp"
+#include "reachable.hpp"
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+using std::chrono::milliseconds;
+using clock = std::chrono::steady_clock;
+using octets = std::vector<std::uint8_t>;
+
+constexpr auto ask_every = milliseconds(2);
+
+/// Precedes every value, so that a rank can tell its own from an equal one of another.
+using authorship = std::array<std::uint64_t, 2>;
+
+authorship new_authorship() {
+  static std::atomic<std::uint64_t> count = 0;
+  static const auto process = [] {
+    auto source = std::random_device();
+    return (std::uint64_t{source()} << 32) | source();
+  }();
+  return {process, ++count};
+}
+
+std::string place(const launched_rank& self) {
+  return self.address + ":" + std::to_string(self.port);
+}
+
+failure unanswered(const launched_rank& self, nanoseconds patience) {
+  const auto waited = std::chrono::duration_cast<milliseconds>(patience).count();
+  return {.code = errc::io_failure,
+          .detail = "no store answers at " + place(self) + " within " + std::to_string(waited) +
+                    " ms; check MASTER_ADDR and MASTER_PORT, and that " +
+                    (self.agent_hosts ? "the launcher" : "rank 0") + " runs"};
+}
+
+/// Runs `call` and translates what c10d throws while it does `what`.
+template <class Call>
+auto translated(const std::string& what, const Call& call) {
+  try {
+    return call();
+  } catch (const ferry_error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw ferry_error({.code = errc::io_failure, .detail = what + ": " + failure_of(error).detail});
+  }
+}
+
+class tcp_store final : public key_value_store {
+public:
+  tcp_store(const launched_rank& self, nanoseconds patience);
+
+  bool hosted_here() const noexcept override { return self_.rank == 0 && !self_.agent_hosts; }
+  bool offer(const std::string& key, const_bytes value) override;
+  bool await(std::span<const std::string> keys, nanoseconds patience) override;
+  std::vector<std::byte> read(const std::string& key) override;
+
+private:
+  /// Runs `call` on the connection, on the thread that may get stuck in it.
+  template <class Call>
+  auto ask(Call call) {
+    const auto run = [store = store_, call = std::move(call)] { return call(*store); };
+    auto answer =
+        translated("the store at " + place(self_), [&] { return thread_.call(run, patience_); });
+    if (!answer)
+      throw ferry_error(unanswered(self_, patience_));
+    return std::move(*answer);
+  }
+  [[nodiscard]] std::string full(const std::string& key) const;
+
+  launched_rank self_;
+  nanoseconds patience_;
+  std::shared_ptr<c10d::TCPStore> store_; ///< Also of a call that is stuck.
+  patient_thread thread_;
+};
+
+tcp_store::tcp_store(const launched_rank& self, nanoseconds patience)
+    : self_(self), patience_(patience) {
+  const auto hosts = hosted_here();
+  const auto deadline = clock::now() + patience;
+  if (!hosts && !await_listener(self.address, self.port, patience))
+    throw ferry_error(unanswered(self, patience));
+
+  auto options = c10d::TCPStoreOptions();
+  options.port = self.port;
+  options.isServer = hosts;
+  options.waitWorkers = false;
+  options.timeout = std::chrono::ceil<milliseconds>(patience);
+  const auto open = [address = self.address, options] {
+    return std::make_shared<c10d::TCPStore>(address, options);
+  };
+  const auto what = hosts ? "cannot host the store of MASTER_ADDR and MASTER_PORT at "
+                          : "cannot connect to the store at ";
+  auto opened =
+      translated(what + place(self), [&] { return thread_.call(open, deadline - clock::now()); });
+  if (!opened)
+    throw ferry_error(unanswered(self, patience));
+  store_ = std::move(*opened);
+}
+
+bool tcp_store::offer(const std::string& key, const_bytes value) {
+  const auto author = new_authorship();
+  auto mine = octets(sizeof author + value.size());
+  std::memcpy(mine.data(), author.data(), sizeof author);
+  if (!value.empty())
+    std::memcpy(mine.data() + sizeof author, value.data(), value.size());
+  return ask([key = full(key), mine = std::move(mine)](c10d::TCPStore& store) {
+    return store.compareSet(key, octets(), mine) == mine;
+  });
+}
+
+bool tcp_store::await(std::span<const std::string> keys, nanoseconds patience) {
+  const auto deadline = clock::now() + patience;
+  std::vector<std::string> all;
+  for (const auto& key : keys)
+    all.push_back(full(key));
+  while (!ask([all](c10d::TCPStore& store) { return store.check(all); })) {
+    if (clock::now() >= deadline)
+      return false;
+    std::this_thread::sleep_for(ask_every);
+  }
+  return true;
+}
+
+std::vector<std::byte> tcp_store::read(const std::string& key) {
+  const auto found = ask([key = full(key)](c10d::TCPStore& store) { return store.get(key); });
+  if (found.size() < sizeof(authorship))
+    throw ferry_error({.code = errc::io_failure,
+                       .detail = "the store at " + place(self_) + " holds '" + full(key) +
+                                 "' with a value that Ferry has not written"});
+  const auto value = std::as_bytes(std::span(found)).subspan(sizeof(authorship));
+  return {value.begin(), value.end()};
+}
+
+std::string tcp_store::full(const std::string& key) const {
+  return "ferry/" + std::to_string(self_.restart) + "/" + key;
+}
+
+void tell_others(key_value_store& store, const failure& cause) {
+  try {
+    fail_ranks(store, cause);
+  } catch (const ferry_error&) {
+    // Ranks that cannot reach the store either fail by themselves.
+  }
+}
+
+} // namespace
+
+result<std::shared_ptr<key_value_store>> open_tcp_store(const launched_rank& self,
+                                                        nanoseconds patience) {
+  try {
+    return std::make_shared<tcp_store>(self, patience);
+  } catch (const ferry_error& error) {
+    auto reason = error.reason();
+    reason.rank = self.rank;
+    return tl::unexpected(std::move(reason));
+  }
+}
+
+result<std::unique_ptr<rendezvous>> join_launched_ranks(const launched_rank& self,
+                                                        nanoseconds patience) {
+  const auto deadline = clock::now() + patience;
+  auto store = open_tcp_store(self, patience);
+  if (const auto misplaced = beyond_world(self)) {
+    if (store)
+      tell_others(**store, *misplaced);
+    return tl::unexpected(*misplaced);
+  }
+  if (!store)
+    return tl::unexpected(std::move(store.error()));
+  return join_rendezvous(std::move(*store), self.rank, self.size, deadline - clock::now());
+}
+
+} // namespace ferry

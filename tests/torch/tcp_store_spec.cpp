@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/torch/tcp_store.hpp>
+
+#include "contract/meetings.hpp"
+#include "torch/catch.hpp"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <vector>
+
+namespace ferry::test {
+
+/// A port of this machine that is taken while this lives.
+class taken_port {
+public:
+  taken_port() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    auto address = ::sockaddr_in{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    auto size = ::socklen_t{sizeof address};
+    ::bind(socket_, reinterpret_cast<::sockaddr*>(&address), size);
+    ::getsockname(socket_, reinterpret_cast<::sockaddr*>(&address), &size);
+    number_ = ntohs(address.sin_port);
+  }
+  taken_port(const taken_port&) = delete;
+  taken_port& operator=(const taken_port&) = delete;
+  ~taken_port() { ::close(socket_); }
+
+  [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
+
+  /// Takes connections and says nothing.
+  void listen() const { ::listen(socket_, 8); }
+
+private:
+  int socket_;
+  std::uint16_t number_ = 0;
+};
+
+inline std::uint16_t free_port() {
+  return taken_port().number();
+}
+
+inline launched_rank at_port(std::uint16_t port, int rank, int size) {
+  return {.rank = rank, .size = size, .local_rank = rank, .address = "127.0.0.1", .port = port};
+}
+
+using joined_rank = result<std::unique_ptr<rendezvous>>;
+
+inline std::future<joined_rank> join_as(const launched_rank& self, nanoseconds patience) {
+  return std::async(std::launch::async, join_launched_ranks, self, patience);
+}
+
+struct launched_ranks_meet {
+  static meetings open(int size) {
+    const auto port = free_port();
+    std::vector<std::future<joined_rank>> joining;
+    for (int rank = 0; rank < size; ++rank)
+      joining.push_back(join_as(at_port(port, rank, size), std::chrono::minutes(5)));
+    meetings ends;
+    for (auto& joined : joining)
+      ends.push_back(std::move(joined.get().value()));
+    return ends;
+  }
+};
+
+} // namespace ferry::test
+
+#define FERRY_RENDEZVOUS_SUBJECTS launched_ranks_meet
+#include "contract/rendezvous_contract.hpp"
+
+namespace ferry::test {
+namespace {
+
+using Catch::Contains;
+
+constexpr nanoseconds brief = std::chrono::milliseconds(300);
+
+TEST_CASE("a store that nobody hosts is missed within the patience, by address",
+          "[torch][rendezvous]") {
+  const auto port = free_port();
+
+  const auto joined = join_launched_ranks(at_port(port, 1, 2), brief);
+
+  REQUIRE_FALSE(joined);
+  CHECK(joined.error().code == errc::io_failure);
+  CHECK(joined.error().rank == 1);
+  CHECK_THAT(joined.error().detail,
+             Contains("no store answers at 127.0.0.1:" + std::to_string(port) + " within 300 ms") &&
+                 Contains("MASTER_PORT"));
+}
+
+TEST_CASE("a port in use is refused by the rank that hosts", "[torch][rendezvous]") {
+  const taken_port port;
+  port.listen();
+
+  const auto joined = join_launched_ranks(at_port(port.number(), 0, 2), unlimited);
+
+  REQUIRE_FALSE(joined);
+  CHECK(joined.error().code == errc::io_failure);
+  CHECK(joined.error().rank == 0);
+  CHECK_THAT(joined.error().detail, Contains("MASTER_PORT") && Contains("address already in use"));
+}
+
+TEST_CASE("somebody else at the port who never speaks is missed within the patience",
+          "[torch][rendezvous]") {
+  const taken_port port;
+  port.listen();
+
+  const auto joined = join_launched_ranks(at_port(port.number(), 1, 2), brief);
+
+  REQUIRE_FALSE(joined);
+  CHECK_THAT(joined.error().detail, Contains("no store answers"));
+}
+
+TEST_CASE("a rank beyond its world fails all ranks in the same words", "[torch][rendezvous]") {
+  const auto port = free_port();
+  auto first = join_as(at_port(port, 0, 2), unlimited);
+  auto beyond = join_as(at_port(port, 2, 2), unlimited);
+
+  const auto refused = beyond.get();
+  const auto told = first.get();
+
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::invalid_config);
+  CHECK(refused.error().rank == 2);
+  REQUIRE_FALSE(told);
+  CHECK(told.error() == refused.error());
+}
+
+TEST_CASE("a store that goes while ranks wait fails them", "[torch][rendezvous]") {
+  const auto port = free_port();
+  auto host = open_tcp_store(at_port(port, 0, 2), unlimited);
+  const auto guest = open_tcp_store(at_port(port, 1, 2), unlimited);
+  REQUIRE(host);
+  REQUIRE(guest);
+  REQUIRE((*guest)->offer("here", {}));
+  CHECK_FALSE((*guest)->offer("here", {}));
+
+  host->reset();
+
+  CHECK_THROWS_AS((*guest)->offer("gone", {}), ferry_error);
+}
+
+TEST_CASE("the rank that hosts the store stays until the others know why it goes",
+          "[torch][rendezvous]") {
+  auto ends = launched_ranks_meet::open(2);
+  auto waiting =
+      std::async(std::launch::async, [&] { return meet_as(*ends[1], "votes", "fine", unlimited); });
+  auto leaving = std::async(std::launch::async, [&] {
+    ends[0]->poison({.code = errc::io_failure, .detail = "the disk is full"});
+    ends[0].reset();
+  });
+
+  const auto told = waiting.get();
+  ends[1].reset();
+  leaving.get();
+
+  REQUIRE_FALSE(told);
+  CHECK(told.error().detail == "the disk is full");
+  CHECK(told.error().rank == 0);
+}
+
+TEST_CASE("attempts of a launcher do not see each other's keys", "[torch][rendezvous]") {
+  const auto port = free_port();
+  auto first = at_port(port, 0, 1);
+  auto second = first;
+  second.agent_hosts = true;
+  second.restart = 1;
+  const auto host = open_tcp_store(first, unlimited);
+  const auto restarted = open_tcp_store(second, unlimited);
+  const auto key = std::array<std::string, 1>{"failed"};
+
+  REQUIRE((*host)->offer("failed", {}));
+
+  CHECK_FALSE((*restarted)->await(key, nanoseconds::zero()));
+}
+
+} // namespace
+} // namespace ferry::test
