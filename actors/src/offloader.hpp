@@ -104,6 +104,8 @@ private:
   caf::result<answered> stage(const stage_component& message);
   void finish_change(const caf::typed_response_promise<answered>& promise, result<answered> outcome,
                      bool in_request);
+  /// Ends a request although what it had to do for that failed.
+  void give_up(const caf::typed_response_promise<answered>& promise, failure cause);
   void check_enabled() const;
 
   // Weights: quiet everything, rewrite the masters, load the residents again, go on.

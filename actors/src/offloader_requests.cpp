@@ -73,10 +73,7 @@ void offloader::begin_settled(waiting_request next) {
       return;
     }
     // Whoever failed may have begun.
-    unsettled_ = true;
-    settle([this, promise, outcome = std::move(outcome)](const result<answered>&) {
-      finish_change(promise, outcome, false);
-    });
+    give_up(promise, std::move(outcome.error()));
   };
   ask_groups(begin_request{observed(next.stamp)}, [this, finished](result<answered> primed) {
     if (primed)
@@ -97,6 +94,13 @@ void offloader::settle(result_handler then) {
       unsettled_ = !left.has_value();
       then(std::move(left));
     });
+  });
+}
+
+void offloader::give_up(const caf::typed_response_promise<answered>& promise, failure cause) {
+  unsettled_ = true;
+  settle([this, promise, cause = std::move(cause)](const result<answered>&) {
+    finish_change(promise, tl::unexpected(cause), false);
   });
 }
 
@@ -135,16 +139,17 @@ caf::result<answered> offloader::end(const end_request& message) {
   // The copy worker answers behind the fetches of the request: a failed one shows here at the
   // latest.
   ask_ring(end_request{observed(message.stamp)}, [this, promise](result<answered> ended) {
+    if (!ended && ended.error().code == errc::busy) {
+      finish_change(promise, std::move(ended), true);
+      return;
+    }
     if (!ended) {
-      const auto goes_on = ended.error().code == errc::busy;
-      unsettled_ = !goes_on;
-      finish_change(promise, std::move(ended), goes_on);
+      give_up(promise, std::move(ended.error()));
       return;
     }
     ask_groups(end_request{std::move(ended->stamp)}, [this, promise](result<answered> left) {
       if (!left) {
-        unsettled_ = true;
-        finish_change(promise, std::move(left), false);
+        give_up(promise, std::move(left.error()));
         return;
       }
       if (placement_ == nullptr) {

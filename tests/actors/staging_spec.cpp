@@ -430,6 +430,28 @@ TEST_CASE("a cancelled request fails at its next component and leaves nothing be
   CHECK(run.subject.cancel_request(*running).error().code == errc::not_found);
 }
 
+TEST_CASE("a request whose end fails at any device call leaves no component on the device",
+          "[actors][staging]") {
+  staged run;
+  auto failed = true;
+  std::size_t refused = 0;
+  for (std::uint64_t n = 0; failed; ++n) {
+    CAPTURE(n);
+    REQUIRE(run.subject.begin_request());
+    REQUIRE(run.call("transformer"));
+    run.gpu->fail_after(n);
+    refused += run.subject.end_request() ? 0u : 1u;
+    failed = run.gpu->cancel_failure();
+
+    CHECK_FALSE(run.subject.state()->first_failure);
+    CHECK_FALSE(run.subject.state()->in_request);
+    CHECK_FALSE(run.on_device("transformer"));
+  }
+  CHECK(refused > 0);
+  CHECK(run.request());
+  CHECK(run.gpu->race_count() == 0);
+}
+
 TEST_CASE("a request that waits can be cancelled", "[actors][staging]") {
   staged run;
   const auto running = run.subject.begin_request();
