@@ -167,8 +167,7 @@ offload_state offloader::describe(const ring_counts& counts) const {
   const auto& plan = placement_->plan();
   const auto& board = placement_->through()->board();
   const auto tickets = board.count();
-  const auto serves = phase_ == phase::enabled || phase_ == phase::changing;
-  if (!state.first_failure && serves && board.failed())
+  if (!state.first_failure && board_failed())
     state.first_failure = board.first_failure();
   state.strategy = plan.strategy;
   state.enabled = phase_ != phase::enabling;
@@ -191,9 +190,20 @@ offload_state offloader::describe(const ring_counts& counts) const {
   return state;
 }
 
+bool offloader::board_failed() const noexcept {
+  const auto serves = phase_ == phase::enabled || phase_ == phase::changing;
+  return placement_ != nullptr && serves && placement_->through()->board().failed();
+}
+
+bool offloader::has_failed() const noexcept {
+  return refusal_ || board_failed();
+}
+
 void offloader::check_enabled() const {
   if (refusal_)
     throw ferry_error{*refusal_};
+  if (board_failed())
+    throw ferry_error{placement_->through()->board().first_failure()};
   if (phase_ == phase::idle)
     throw ferry_error{{errc::not_enabled, "nothing is enabled; enable a pipeline first"}};
   if (phase_ == phase::incomplete)

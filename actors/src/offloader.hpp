@@ -108,6 +108,10 @@ private:
   void give_up(const caf::typed_response_promise<answered>& promise, failure cause);
   void check_enabled() const;
 
+  /// A failure of the model thread is on the board before the supervisor tells of it.
+  [[nodiscard]] bool board_failed() const noexcept;
+  [[nodiscard]] bool has_failed() const noexcept;
+
   // Weights: quiet everything, rewrite the masters, load the residents again, go on.
   struct weight_change {
     std::shared_ptr<const weight_update> update;

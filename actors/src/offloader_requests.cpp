@@ -37,7 +37,7 @@ void offloader::expire() {
 }
 
 bool offloader::can_queue() const noexcept {
-  return !refusal_ && (phase_ == phase::enabled || phase_ == phase::changing);
+  return !has_failed() && (phase_ == phase::enabled || phase_ == phase::changing);
 }
 
 void offloader::begin_next() {
@@ -126,7 +126,7 @@ void offloader::refuse_waiting(const failure& cause) {
 }
 
 caf::result<answered> offloader::end(const end_request& message) {
-  if (placement_ != nullptr && refusal_)
+  if (placement_ != nullptr && has_failed())
     in_request_ = false;
   check_enabled();
   if (!in_request_)

@@ -223,7 +223,7 @@ caf::result<answered> offloader::disable(const disable_backend& message) {
     throw ferry_error{{errc::not_enabled, "nothing is enabled"}};
   if (phase_ != phase::enabled && phase_ != phase::incomplete)
     throw ferry_error{{errc::busy, "another call is being carried out"}};
-  if (in_request_ && !refusal_)
+  if (in_request_ && !has_failed())
     throw ferry_error{{errc::busy, "a request is running; end it first"}};
   if (delegate_ != nullptr)
     return disable_delegate(message.stamp);

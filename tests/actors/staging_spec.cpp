@@ -452,6 +452,34 @@ TEST_CASE("a request whose end fails at any device call leaves no component on t
   CHECK(run.gpu->race_count() == 0);
 }
 
+TEST_CASE("a failure of the model's thread is the answer to whatever comes after it at once",
+          "[actors][staging]") {
+  for (int i = 0; i != 20; ++i) {
+    staged run;
+    REQUIRE(run.subject.begin_request());
+    run.gpu->inject({.call = device_call::compute});
+    CHECK_THROWS_AS(run.call("transformer"), ferry_error);
+
+    CHECK(run.subject.stage_out("transformer").error().code == errc::device_failure);
+    CHECK(run.subject.end_request().error().code == errc::device_failure);
+    CHECK(run.subject.begin_request().error().code == errc::device_failure);
+    REQUIRE(run.subject.disable());
+    CHECK(run.ordinary());
+  }
+}
+
+TEST_CASE("a request that failed need not be ended before a disable", "[actors][staging]") {
+  for (int i = 0; i != 20; ++i) {
+    staged run;
+    REQUIRE(run.subject.begin_request());
+    run.gpu->inject({.call = device_call::compute});
+    CHECK_THROWS_AS(run.call("transformer"), ferry_error);
+
+    REQUIRE(run.subject.disable());
+    CHECK(run.ordinary());
+  }
+}
+
 TEST_CASE("a request that waits can be cancelled", "[actors][staging]") {
   staged run;
   const auto running = run.subject.begin_request();
