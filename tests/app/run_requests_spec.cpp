@@ -4,8 +4,12 @@
 #include "run_requests.hpp"
 
 #include <ferry/actors/runtime.hpp>
+#include <ferry/offload/config_legacy.hpp>
+#include <ferry/platform/host_device.hpp>
+#include <ferry/torch/torch_pipeline.hpp>
 
 #include "interrupt_watch.hpp"
+#include "models/load_model.hpp"
 #include "output_digests.hpp"
 #include "tiny_pipeline.hpp"
 #include "torch/catch.hpp"
@@ -13,9 +17,13 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -26,6 +34,7 @@ using test::watched_model;
 
 constexpr auto layer =
     R"({"mode":"layer","components":["dit"],"layer_options":{"dit":{"resident_layers":1}}})";
+constexpr auto whole = R"({"mode":"module","components":["dit","text_encoder"]})";
 
 std::vector<asked_request> three_requests() {
   std::vector<asked_request> all;
@@ -113,6 +122,80 @@ TEST_CASE("a request that fails is ended and the others run", "[app][run_request
   CHECK(tally.failed == 1);
   CHECK(kept == std::vector<std::size_t>{0, 2});
   check_nothing_is_left(tiny.through);
+}
+
+/// The small Wan pipeline, offloaded to the host device.
+struct hosted_tiny {
+  explicit hosted_tiny(const std::string& config) {
+    REQUIRE(through.start());
+    REQUIRE(through.enable(std::make_shared<torch_pipeline>(model->description()),
+                           resolve_config(config, {}).value().config));
+  }
+
+  /// Runs one request, and lets `watch` in on it. Returns what it ended in, if it did.
+  [[nodiscard]] std::vector<generated> run(const asked_request& asked,
+                                           const std::function<void(const request&)>& watch) {
+    std::vector<generated> ended;
+    interrupt_watch interrupt;
+    const watched_model watched(*model, watch);
+    const run_context where = {
+        .model = watched,
+        .target = *target,
+        .interrupt = interrupt,
+        .through = &through,
+        .reference = nullptr,
+        .title = "",
+        .keep = [&](std::size_t, const generated& made) { ended.push_back(made); }};
+    const auto tally = run_requests({asked}, where);
+    CHECK(tally.done == ended.size());
+    CHECK(tally.done + tally.failed == 1);
+    return ended;
+  }
+
+  std::unique_ptr<diffusion_model> model =
+      load_model(std::filesystem::path(FERRY_TEST_DATA) / "wan-tiny").value();
+  std::shared_ptr<host_device> target =
+      std::make_shared<host_device>(host_device_options{.memory = std::size_t{64} << 20});
+  runtime through{target, {}};
+};
+
+TEST_CASE("of fifty requests on the host device, a tenth cancelled and a tenth failing, the others "
+          "end as they would alone, and none leaves anything",
+          "[app][run_requests]") {
+  const std::string config = GENERATE(as<std::string>{}, layer, whole);
+  CAPTURE(config);
+  auto kinds = three_requests();
+  for (auto& each : kinds)
+    each.what.steps = 1;
+  std::vector<generated> single;
+  for (const auto& each : kinds)
+    single.push_back(hosted_tiny(config).run(each, [](const request&) {}).at(0));
+  hosted_tiny tiny(config);
+  const auto idle = tiny.target->counters();
+  output_digests together;
+  output_digests alone;
+
+  for (std::size_t i = 0; i < 50; ++i) {
+    INFO("request " << i);
+    const auto ended = tiny.run(kinds[i % kinds.size()], [&](const request&) {
+      if (i % 10 == 3)
+        REQUIRE(tiny.through.cancel_request(request_id{i + 1}));
+      if (i % 10 == 7)
+        throw std::runtime_error("no such luck");
+    });
+    CHECK(ended.empty() == (i % 10 == 3 || i % 10 == 7));
+    for (const auto& made : ended) {
+      together.add(i, made);
+      alone.add(i, single[i % kinds.size()]);
+    }
+    check_nothing_is_left(tiny.through);
+    CHECK(tiny.target->counters().device_bytes == idle.device_bytes);
+    CHECK(tiny.target->counters().pinned_bytes == idle.pinned_bytes);
+  }
+
+  CHECK(together == alone);
+  CHECK(tiny.through.disable());
+  CHECK(tiny.target->counters().device_bytes == 0);
 }
 
 TEST_CASE("no request runs after a transfer failed", "[app][run_requests]") {
