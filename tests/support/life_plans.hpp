@@ -33,12 +33,16 @@ namespace ferry::test {
 
 [[nodiscard]] inline std::vector<life_plan> all_life_plans() {
   return {
-      {.config = compact(both), .calls = all_blocks(), .stages = {}},
-      {.config = resident(2), .calls = all_blocks(), .stages = {"transformer"}},
+      {.config = compact(both), .calls = all_blocks(), .stages = {}, .updated = "transformer"},
+      {.config = resident(2),
+       .calls = all_blocks(),
+       .stages = {"transformer"},
+       .updated = "transformer"},
       {.config = compact(R"({"mode":"module","components":["dit","text_encoder"]})"),
        .calls = {"text_encoder", "transformer", "transformer", "vae", "text_encoder",
                  "transformer"},
-       .stages = {"transformer", "text_encoder"}},
+       .stages = {"transformer", "text_encoder"},
+       .updated = "transformer"},
   };
 }
 

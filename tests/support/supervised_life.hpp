@@ -5,11 +5,13 @@
 
 #include <ferry/actors/spawn.hpp>
 #include <ferry/offload/config.hpp>
+#include <ferry/offload/weight_update.hpp>
 #include <ferry/platform/sim_device.hpp>
 
 #include "support/fake_pipeline.hpp"
 #include "support/message_faults.hpp"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,6 +27,7 @@ struct life_plan {
   offload_config config;
   std::vector<std::string> calls;  ///< Modules that a request calls, in order.
   std::vector<std::string> stages; ///< Components that a scheduler brings in and sends away.
+  std::string updated;             ///< A component that gets other weights in each life.
 };
 
 /// The actors of a runtime in a world that moves message by message, with wires between all of
@@ -40,8 +43,9 @@ public:
   [[nodiscard]] message_faults& faults() noexcept { return faults_; }
   [[nodiscard]] const std::optional<failure>& first_failure() const noexcept { return failure_; }
 
-  /// Starts, enables, runs three requests of which one is cancelled, disables, enables and disables
-  /// once more, and stops, as far as nothing fails. Returns whether nothing did.
+  /// Starts, enables, runs three requests of which one is cancelled, with other weights for the
+  /// last, disables, enables and disables once more, and stops, as far as nothing fails. Returns
+  /// whether nothing did.
   bool live();
 
   /// Ends what a failed life has left: the request, the backend, the children; each is tried again
@@ -66,6 +70,15 @@ public:
 private:
   using contents = std::vector<std::byte>;
 
+  /// What the pipeline is made of: as it was at first, or with the other weights.
+  struct weights {
+    std::map<std::string, contents> called; ///< By path, of what a request calls.
+    contents all;
+    std::vector<weight_value> values; ///< Of the component that is updated.
+  };
+
+  [[nodiscard]] weights weights_now() const;
+
   [[nodiscard]] std::vector<start_step> steps();
   template <class Answer, class Handle, class Message>
   [[nodiscard]] result<Answer> ask(const Handle& whom, Message message);
@@ -82,14 +95,15 @@ private:
   [[nodiscard]] bool end();
   [[nodiscard]] bool call(const std::string& path);
   [[nodiscard]] bool stage(const std::string& path, bool in);
+  [[nodiscard]] bool update();
   [[nodiscard]] result<offload_state> state();
   void end_what_runs(std::vector<std::string>& bad);
 
   std::shared_ptr<fake_pipeline> model_;
   std::shared_ptr<sim_device> gpu_;
   life_plan what_;
-  std::map<std::string, contents> original_;
-  contents before_;
+  std::array<weights, 2> versions_;
+  std::array<bool, 2> may_have_{true, false}; ///< Both, if nobody heard how an update ended.
   actor_world world_;
   message_faults faults_{world_};
   supervisor_actor supervisor_;
@@ -99,6 +113,8 @@ private:
   component_stager_actor stager_;
   offloader_actor offloader_;
   std::uint64_t last_request_ = 0;
+  bool in_request_ = false;
+  bool over_ = false; ///< A request is, and nothing was brought in since.
   std::optional<failure> failure_;
   std::size_t wrong_ = 0;
   bool dead_ = false;
