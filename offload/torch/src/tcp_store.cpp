@@ -45,23 +45,33 @@ std::string place(const launched_rank& self) {
   return self.address + ":" + std::to_string(self.port);
 }
 
+std::string host(const launched_rank& self) {
+  return (self.agent_hosts ? "the launcher at " : "rank 0 at ") + place(self);
+}
+
+/// Says that the store is to blame, and so is rank 0 where it hosts it.
+failure lost(const launched_rank& self, std::string detail) {
+  return {.code = errc::io_failure,
+          .detail = std::move(detail),
+          .rank = self.agent_hosts ? std::nullopt : std::optional(0)};
+}
+
 failure unanswered(const launched_rank& self, nanoseconds patience) {
   const auto waited = std::chrono::duration_cast<milliseconds>(patience).count();
-  return {.code = errc::io_failure,
-          .detail = "no store answers at " + place(self) + " within " + std::to_string(waited) +
-                    " ms; check MASTER_ADDR and MASTER_PORT, and that " +
-                    (self.agent_hosts ? "the launcher" : "rank 0") + " runs"};
+  return lost(self, "no store answers at " + place(self) + " within " + std::to_string(waited) +
+                        " ms; check MASTER_ADDR and MASTER_PORT, and that " +
+                        (self.agent_hosts ? "the launcher" : "rank 0") + " runs");
 }
 
 /// Runs `call` and translates what c10d throws while it does `what`.
 template <class Call>
-auto translated(const std::string& what, const Call& call) {
+auto translated(const launched_rank& self, const std::string& what, const Call& call) {
   try {
     return call();
   } catch (const ferry_error&) {
     throw;
   } catch (const std::exception& error) {
-    throw ferry_error({.code = errc::io_failure, .detail = what + ": " + failure_of(error).detail});
+    throw ferry_error(lost(self, what + ": " + failure_of(error).detail));
   }
 }
 
@@ -79,8 +89,8 @@ private:
   template <class Call>
   auto ask(Call call) {
     const auto run = [store = store_, call = std::move(call)] { return call(*store); };
-    auto answer =
-        translated("the store at " + place(self_), [&] { return thread_.call(run, patience_); });
+    auto answer = translated(self_, "the store of " + host(self_),
+                             [&] { return thread_.call(run, patience_); });
     if (!answer)
       throw ferry_error(unanswered(self_, patience_));
     return std::move(*answer);
@@ -110,8 +120,8 @@ tcp_store::tcp_store(const launched_rank& self, nanoseconds patience)
   };
   const auto what = hosts ? "cannot host the store of MASTER_ADDR and MASTER_PORT at "
                           : "cannot connect to the store at ";
-  auto opened =
-      translated(what + place(self), [&] { return thread_.call(open, deadline - clock::now()); });
+  auto opened = translated(self, what + place(self),
+                           [&] { return thread_.call(open, deadline - clock::now()); });
   if (!opened)
     throw ferry_error(unanswered(self, patience));
   store_ = std::move(*opened);
@@ -170,9 +180,7 @@ result<std::shared_ptr<key_value_store>> open_tcp_store(const launched_rank& sel
   try {
     return std::make_shared<tcp_store>(self, patience);
   } catch (const ferry_error& error) {
-    auto reason = error.reason();
-    reason.rank = self.rank;
-    return tl::unexpected(std::move(reason));
+    return tl::unexpected(error.reason());
   }
 }
 
