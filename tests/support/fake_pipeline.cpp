@@ -432,10 +432,13 @@ void fake_pipeline::call_block(fake_module& called, const std::function<void(fak
   }
   const auto used = found->second;
   const auto bytes = used.gate->acquire(used.id);
+  const auto leave = [&used](block_gate* gate) {
+    used.unit->park();
+    gate->release(used.id);
+  };
+  const std::unique_ptr<block_gate, decltype(leave)> inside{used.gate.get(), leave};
   used.unit->bind(bytes.data());
   body(called);
-  used.unit->park();
-  used.gate->release(used.id);
 }
 
 void fake_pipeline::count_down(const char* what) {
