@@ -38,6 +38,17 @@ TEST_CASE("an enable of what is enabled is refused, with the same settings or wi
   CHECK(run.ordinary());
 }
 
+TEST_CASE("a captured graph is no option, and asking for one is refused beside those there are",
+          "[field_cases][B23]") {
+  const auto asked =
+      resolve_config(R"({"mode":"layer","components":["dit"],"cuda_graph":true})", {});
+
+  REQUIRE_FALSE(asked);
+  CHECK_THAT(asked.error().detail,
+             Catch::Contains(R"("cuda_graph")") &&
+                 Catch::Contains("only mode, components, layer_options and pin_memory"));
+}
+
 TEST_CASE("any mode follows any other, and none leaves a byte on the device or pinned",
           "[field_cases][B56]") {
   const auto gpu = make_gpu();

@@ -35,14 +35,23 @@ lora_adapter style() {
   return made;
 }
 
-/// Returns what the toy makes with everything resident and the adapter merged by hand.
-at::Tensor merged_by_hand() {
+/// Touches the same matrices with factors of four times the rank.
+lora_adapter wide_style() {
+  lora_adapter made{.name = "wide style", .scale = scale, .deltas = {}};
+  for (int i = 0; i != 4; ++i)
+    made.deltas.push_back({"blocks." + std::to_string(i) + ".matrix",
+                           values({4 * rank, width}, 80 + i), values({width, 4 * rank}, 90 + i)});
+  return made;
+}
+
+/// Returns what the toy makes with everything resident and an adapter merged by hand.
+at::Tensor merged_by_hand(const lora_adapter& adapter = style()) {
   toy model;
   {
     const at::NoGradGuard no_gradients;
-    for (int i = 0; i != 4; ++i)
-      model.block_at<toy_block>(static_cast<std::size_t>(i))
-          .matrix.add_(at::matmul(up(i), down(i)), scale);
+    for (std::size_t i = 0; i != adapter.deltas.size(); ++i)
+      model.block_at<toy_block>(i).matrix.add_(
+          at::matmul(adapter.deltas[i].up, adapter.deltas[i].down), scale);
   }
   return streamed(model, simulated()).resident();
 }
@@ -83,6 +92,24 @@ TEST_CASE("an adapter has the same effect however many blocks are resident", "[f
 
     CHECK(same_bytes(run.request(), expected));
   }
+}
+
+TEST_CASE("an adapter of another rank takes the place of one without a new master",
+          "[field_cases][B46]") {
+  toy model;
+  streamed run(model, simulated());
+  REQUIRE(run.enable());
+  lora_adapters adapters(run.control(), "transformer");
+  const auto before = run.counters();
+  REQUIRE(adapters.add(style()));
+  CHECK(same_bytes(run.request(), merged_by_hand()));
+
+  REQUIRE(adapters.remove("style"));
+  REQUIRE(adapters.add(wide_style()));
+
+  CHECK(same_bytes(run.request(), merged_by_hand(wide_style())));
+  CHECK(run.counters().pinned_bytes == before.pinned_bytes);
+  CHECK(run.counters().allocations == before.allocations);
 }
 
 TEST_CASE("an adapter is still there after its component has left the device",

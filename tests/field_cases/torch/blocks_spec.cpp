@@ -7,6 +7,8 @@
 
 #include <filesystem>
 #include <iterator>
+#include <optional>
+#include <thread>
 
 namespace ferry {
 namespace {
@@ -175,6 +177,38 @@ struct footprint {
   std::uint32_t streams;
   std::uint32_t events;
 };
+
+TEST_CASE("a model is served in inference mode and outside it, wherever made, from any thread",
+          "[field_cases][B62]") {
+  const auto made_in_inference_mode = GENERATE(false, true);
+  CAPTURE(made_in_inference_mode);
+  std::optional<toy> model;
+  {
+    const c10::InferenceMode mode(made_in_inference_mode);
+    model.emplace();
+  }
+  streamed run(*model, simulated());
+  const auto alone = [&] {
+    const at::NoGradGuard no_gradients;
+    return call(*model->transformer, values({tokens, width}, 42), values({tokens, width}, 40));
+  };
+  const auto expected = [&] {
+    torch_pipeline described(model->description());
+    const resident_weights everything(described);
+    return alone();
+  }();
+
+  REQUIRE(run.enable());
+  CHECK(run.bit_equal());
+  CHECK(same_bytes(alone(), expected));
+  auto elsewhere = false;
+  std::thread([&] { elsewhere = run.bit_equal() && same_bytes(alone(), expected); }).join();
+  CHECK(elsewhere);
+  REQUIRE(run.disable());
+
+  CHECK(run.ordinary());
+  CHECK(model->transformer->pos.is_inference() == made_in_inference_mode);
+}
 
 TEST_CASE("a hundred cycles leave no more memory and no more threads than ten",
           "[field_cases][cycles]") {
