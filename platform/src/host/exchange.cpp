@@ -60,11 +60,6 @@ void exchange::gather(std::uint64_t number, mutable_bytes output, const_bytes sh
   auto offset = std::size_t{0};
   do {
     const auto part = own.written.load(std::memory_order_relaxed);
-    const auto window_is_free = [&](int other) {
-      return board_.rank(other).taken.load() + exchange_rank::windows_each > part;
-    };
-    if (!await(number, window_is_free))
-      return;
     const auto piece = part_of(shard, offset);
     show(part, piece, shard.size(), tag);
 
@@ -76,8 +71,6 @@ void exchange::gather(std::uint64_t number, mutable_bytes output, const_bytes sh
       std::memcpy(output.data() + start, board_.rank(other).window_of(part).bytes.data(),
                   piece.size());
     }
-    own.taken.store(part + 1);
-    announce();
     offset += piece.size();
   } while (offset < shard.size());
   turn_.store(number + 1);

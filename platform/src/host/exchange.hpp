@@ -18,8 +18,8 @@ namespace ferry {
 /// One rank's share in an exchange of shards through shared memory, between threads or processes.
 ///
 /// Each rank shows its shard part by part in two windows, and copies a part of all ranks once all
-/// have shown it. A window is written again when every rank has copied it, so nobody's memory
-/// but the windows is read by others, and a rank that fails or ends leaves nothing dangling.
+/// have shown it. Nobody's memory but the windows is read by others, so a rank that fails or ends
+/// leaves nothing dangling.
 ///
 /// Who waits sleeps on a futex and looks now and then whether those it waits for still live. No
 /// lock is ever held, so a process that is killed at any instruction blocks nobody.

@@ -27,11 +27,11 @@ struct exchange_window {
 };
 
 struct exchange_rank {
-  /// While one is read, the next is written.
+  /// While one is read, the next is written. Two are enough: who shows a part has copied all
+  /// before, and nobody writes a window again before all have shown the part between.
   static constexpr std::uint64_t windows_each = 2;
 
   alignas(64) std::atomic<std::uint64_t> written; ///< Parts that it has shown.
-  alignas(64) std::atomic<std::uint64_t> taken;   ///< Parts of all ranks that it has copied.
   std::atomic<std::uint64_t> leaves_at; ///< The collective it will not join, once its end is gone.
   alignas(64) std::array<exchange_window, windows_each> windows;
 
