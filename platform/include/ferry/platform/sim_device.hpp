@@ -41,7 +41,7 @@ enum class fault_effect : std::uint8_t {
   once,     ///< The call throws; the next one works.
   sticky,   ///< The call throws; every later one throws `device_poisoned`.
   deferred, ///< The call works; the next synchronize throws, and from then on as `sticky`.
-  absence,  ///< A gather seems to work, but this rank does not arrive, there or later. Else `sticky`.
+  absence,  ///< A gather seems to work, but this rank arrives nowhere any more. Else `sticky`.
   death,    ///< The rank dies in a gather: as `sticky`, and its group fails naming it.
 };
 
