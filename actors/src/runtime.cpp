@@ -159,14 +159,19 @@ result<void> runtime::disable() {
   return impl_->tell(disable_backend{}, impl_->options.enable_deadline);
 }
 
-result<request_id> runtime::begin_request() {
-  const auto id = request_id{++impl_->last_request};
+request_id runtime::new_request() noexcept {
+  return request_id{++impl_->last_request};
+}
+
+result<void> runtime::begin_request(request_id id) {
   const auto patience = impl_->options.request_deadline;
   // The offloader answers in time itself; only when it hangs is the later deadline met.
-  auto begun = impl_->tell(queue_request{id, patience, {}}, 2 * patience);
-  if (!begun)
-    return tl::unexpected(std::move(begun.error()));
-  return id;
+  return impl_->tell(queue_request{id, patience, {}}, 2 * patience);
+}
+
+result<request_id> runtime::begin_request() {
+  const auto id = new_request();
+  return begin_request(id).map([id] { return id; });
 }
 
 result<void> runtime::cancel_request(request_id id) {

@@ -211,9 +211,9 @@ struct serving {
 
   /// Lets another client ask for a turn while a request runs, and go away before it comes.
   void cancel_one_that_waits() {
-    const auto next = request_id{static_cast<std::uint64_t>(running) + 1};
-    result<request_id> turn = next;
-    std::thread client([&] { turn = subject.begin_request(); });
+    const auto next = subject.new_request();
+    result<void> turn;
+    std::thread client([&] { turn = subject.begin_request(next); });
     while (subject.state().value().requests_waiting == 0)
       std::this_thread::yield();
     const auto cancelled = subject.cancel_request(next);

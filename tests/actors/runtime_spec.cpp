@@ -262,6 +262,26 @@ TEST_CASE("a second enable is refused and changes nothing", "[actors][runtime]")
   CHECK(blocks.run_all(**gate, 1));
 }
 
+TEST_CASE("a request runs under the id that was given out for it, which nobody else gets",
+          "[actors][runtime]") {
+  const byte_blocks blocks{{4}, 0};
+  runtime subject{make_gpu(), {}};
+  REQUIRE(subject.start());
+  REQUIRE(subject.enable(blocks.weights()));
+  const auto first = subject.new_request();
+  const auto second = subject.new_request();
+
+  REQUIRE(subject.begin_request(second));
+
+  CHECK(first != second);
+  CHECK(subject.begin_request(second).error().code == errc::invalid_argument);
+  CHECK(subject.cancel_request(first).error().code == errc::not_found);
+  CHECK(subject.cancel_request(second));
+  CHECK(subject.end_request());
+  CHECK(subject.begin_request().value() != second);
+  CHECK(subject.end_request());
+}
+
 TEST_CASE("a disable is refused during a request and while a block is in use",
           "[actors][runtime]") {
   const byte_blocks blocks{{4}, 0};

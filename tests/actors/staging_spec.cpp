@@ -482,14 +482,14 @@ TEST_CASE("a request that failed need not be ended before a disable", "[actors][
 
 TEST_CASE("a request that waits can be cancelled", "[actors][staging]") {
   staged run;
-  const auto running = run.subject.begin_request();
-  REQUIRE(running);
-  result<request_id> second = request_id{};
-  std::thread other([&] { second = run.subject.begin_request(); });
+  const auto id = run.subject.new_request();
+  REQUIRE(run.subject.begin_request());
+  result<void> second;
+  std::thread other([&] { second = run.subject.begin_request(id); });
   while (run.subject.state().value().requests_waiting == 0)
     std::this_thread::yield();
 
-  REQUIRE(run.subject.cancel_request(request_id{static_cast<std::uint64_t>(*running) + 1}));
+  REQUIRE(run.subject.cancel_request(id));
 
   other.join();
   REQUIRE_FALSE(second);

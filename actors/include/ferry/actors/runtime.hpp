@@ -90,13 +90,22 @@ public:
   /// request; with `incomplete`, having kept what it could not restore, and may then be repeated.
   [[nodiscard]] result<void> disable();
 
+  /// Gives out an id for a request, for whoever wants to cancel it while it waits. Never the same
+  /// twice. From any thread, also while stopped.
+  [[nodiscard]] request_id new_request() noexcept;
+
   /// Waits for the requests before it to end, and brings its first blocks on their way. Blocks run
-  /// outside a request as well. Fails with `deadline_exceeded` if its turn does not come within the
-  /// request's deadline, or with `cancelled`.
+  /// outside a request as well. Several threads may wait here. Fails with `deadline_exceeded` if
+  /// its turn does not come within the request's deadline, with `cancelled`, or with
+  /// `invalid_argument` for an id that waits or runs already. @pre `new_request` gave `id`
+  [[nodiscard]] result<void> begin_request(request_id id);
+
+  /// The same with an id of its own, which the caller learns once the request has begun.
   [[nodiscard]] result<request_id> begin_request();
 
   /// Ends the wait of a request, or lets the model's next use of a block or component fail with
-  /// `cancelled`. Whoever began it still ends it. From any thread. Fails with `not_found`.
+  /// `cancelled`. Whoever began it still ends it. From any thread. Fails with `not_found` for a
+  /// request that neither waits nor runs: one that is over, or that has yet to ask for its turn.
   [[nodiscard]] result<void> cancel_request(request_id id);
 
   /// Ends the request that runs, cancelled or not: no copy is in flight and no block on the device
