@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include "digest.hpp"
 #include "models/diffusion_model.hpp"
 
 #include <cstddef>

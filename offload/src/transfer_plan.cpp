@@ -29,6 +29,7 @@ struct unit {
 
 struct stack_units {
   std::string path;
+  component_name component = component_name::dit;
   std::vector<std::size_t> blocks; ///< Into `draft::blocks`.
 };
 
@@ -93,10 +94,11 @@ void add_heads(const resolved_component& component, std::size_t index, draft& ma
     add_group(std::move(plan), index, made);
 }
 
-void add_stacks(const resolved_component& component, std::size_t index, draft& made) {
+void add_stacks(const resolved_component& component, std::size_t index, component_name name,
+                draft& made) {
   const auto stacks = stacks_of(component);
   for (const auto* stack : stacks) {
-    stack_units streamed;
+    stack_units streamed{.path = {}, .component = name, .blocks = {}};
     for (const auto& block : std::span(stack->blocks).subspan(stack->resident_head)) {
       const auto node = block.node->identity();
       if (!made.elsewhere.insert(node).second)
@@ -144,7 +146,8 @@ draft gather(const resolved_offload_plan& resolved) {
   }
   for (std::size_t i = 0; i < components.size(); ++i) {
     add_heads(*components[i], i, made);
-    add_stacks(*components[i], i, made);
+    add_stacks(*components[i], i, i < encoders ? component_name::text_encoder : component_name::dit,
+               made);
     add_children(*components[i], i, made);
   }
   for (const auto* component : components)
@@ -247,7 +250,7 @@ transfer_plan plan_transfers(const resolved_offload_plan& resolved) {
 
   transfer_plan plan;
   for (const auto& stack : made.stacks) {
-    planned_ring ring{stack.path, {}};
+    planned_ring ring{stack.path, {}, stack.component};
     for (const auto index : stack.blocks) {
       const auto& block = made.blocks[index];
       auto layout = pack(block.tensors);

@@ -45,6 +45,8 @@ struct offload_state {
   std::uint64_t peak_device_weight_bytes = 0; ///< Residents and slots, since enable.
 
   // Since enable.
+  std::uint64_t collectives = 0;    ///< Of this rank, since the enable.
+  std::uint64_t gathered_bytes = 0; ///< That they brought, padding and own part included.
   std::uint64_t prefetches = 0;     ///< Fetches submitted before their block was asked for.
   std::uint64_t blocking_loads = 0; ///< Fetches that only began when their block was asked for.
   std::uint64_t device_allocations = 0;

@@ -3,11 +3,14 @@
 
 #pragma once
 
+#include <ferry/offload/config.hpp>
+#include <ferry/offload/gather_manifest.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/packing.hpp>
 #include <ferry/offload/plan.hpp>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,7 @@ struct planned_block {
 struct planned_ring {
   std::string path; ///< Of the component, with the list where there are several.
   std::vector<block_id> blocks;
+  component_name component = component_name::dit; ///< Whose transfer the blocks have.
 };
 
 /// Tensors that stay on the device while the backend is enabled.
@@ -52,13 +56,21 @@ struct transfer_plan {
   std::vector<planned_ring> rings;   ///< Encoders first, then DiTs, in the resolved order.
   std::vector<planned_resident> residents;
   std::vector<planned_group> groups; ///< By `group_id`, encoders first.
-  std::size_t slot_bytes = 0;        ///< The largest block, aligned.
-  std::size_t resident_bytes = 0;    ///< Sum over `residents`, aligned.
-  std::size_t group_bytes = 0;       ///< Of the region that groups share, aligned.
+  /// By `block_id`, how ranks gather the block; nothing: it comes from this rank alone. Empty if no
+  /// block is gathered.
+  std::vector<std::optional<gather_manifest>> gathers;
+  std::size_t slot_bytes = 0;     ///< The largest block, aligned, with what gathering adds.
+  std::size_t input_bytes = 0;    ///< The largest piece that a rank sends, aligned.
+  std::size_t resident_bytes = 0; ///< Sum over `residents`, aligned.
+  std::size_t group_bytes = 0;    ///< Of the region that groups share, aligned.
 
-  /// Returns the device memory that `slots` slots, the groups and the residents need.
+  /// What is sent next is copied while another piece is still being sent.
+  static constexpr std::size_t inputs = 2;
+
+  /// Returns the device memory that `slots` slots, the pieces to send, the groups and the residents
+  /// need.
   [[nodiscard]] std::size_t device_bytes(std::size_t slots) const noexcept {
-    return resident_bytes + group_bytes + slots * slot_bytes;
+    return resident_bytes + group_bytes + slots * slot_bytes + inputs * input_bytes;
   }
 };
 

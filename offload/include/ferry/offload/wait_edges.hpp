@@ -38,6 +38,27 @@ inline constexpr wait_edge compute_waits_stage{"compute_waits_stage"};
 /// their loads and discards still write there.
 inline constexpr wait_edge drain_stage_before_release{"drain_stage_before_release"};
 
+/// The copy stream waits for the gather that sent what a fetch is about to overwrite.
+inline constexpr wait_edge fetch_waits_gather{"fetch_waits_gather"};
+
+/// The communication stream waits for the copy of what this rank sends.
+inline constexpr wait_edge gather_waits_fetch{"gather_waits_fetch"};
+
+/// The communication stream waits for the slot's last use: a gather must not overwrite what a block
+/// still reads.
+inline constexpr wait_edge gather_waits_last_use{"gather_waits_last_use"};
+
+/// The host waits for the communication stream before the arena goes: gathers still write there.
+inline constexpr wait_edge drain_gathers_before_release{"drain_gathers_before_release"};
+
+/// Every ordering that gathering relies on beside the layerwise ones.
+inline constexpr std::array gather_wait_edges{
+    fetch_waits_gather,
+    gather_waits_fetch,
+    gather_waits_last_use,
+    drain_gathers_before_release,
+};
+
 /// Every ordering that groups rely on beside the layerwise ones. As `all_wait_edges`, for whoever
 /// stages groups.
 inline constexpr std::array group_wait_edges{

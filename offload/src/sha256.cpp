@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "digest.hpp"
+#include "ferry/offload/sha256.hpp"
 
 #include <ferry/platform/error.hpp>
 
 #include <openssl/evp.h>
 
 #include <array>
+#include <string_view>
 
 namespace ferry {
 
