@@ -37,6 +37,9 @@ mutable_bytes block_port::acquire(block_id block) {
     const auto ticket = find(block);
     auto bytes = attempt([&] { return order(block, ticket); });
     if (!bytes) {
+      // The stream tells less of a lost rank than the group does.
+      if (auto lost = through_->group_failure())
+        bytes = tl::unexpected(std::move(*lost));
       board.give_back(ticket.slot);
       fail(bytes.error(), block);
     }
@@ -86,7 +89,15 @@ mutable_bytes block_port::order(block_id block, const ticket_board::ticket& tick
   compute.compute({.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
   if (owner.traits().computes_on_host)
     compute.settle();
+  if (through_->at(block).gather)
+    check_ranks();
   return bytes;
+}
+
+// A stream goes on when a gather has failed.
+void block_port::check_ranks() const {
+  if (auto lost = through_->group_failure())
+    throw ferry_error{std::move(*lost)};
 }
 
 void block_port::release(block_id block) noexcept {

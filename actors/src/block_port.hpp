@@ -34,6 +34,7 @@ public:
 private:
   [[nodiscard]] ticket_board::ticket find(block_id block);
   void demand(block_id block);
+  void check_ranks() const;
   [[nodiscard]] mutable_bytes order(block_id block, const ticket_board::ticket& ticket);
   void finish(block_id block, const ticket_board::ticket& ticket);
   void fail(failure reason, block_id block);

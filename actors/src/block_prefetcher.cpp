@@ -80,6 +80,7 @@ answered block_prefetcher::open(const open_ring& message) {
   through_ = message.through;
   ring_ = std::make_unique<ring>(through_->rings(), through_->slot_count(), through_->board());
   explicit_request_ = false;
+  next_gather_ = 0;
   begin_implicitly();
   return {owner_->stamp()};
 }
@@ -216,7 +217,10 @@ void block_prefetcher::submit(ring::commands commands) {
                      .slot = each.slot,
                      .generation = each.generation,
                      .after_last_use = each.wait_for_last_use,
+                     .sequence = next_gather_,
                      .stamp = owner_->stamp()});
+    if (const auto& gather = through_->at(each.block).gather)
+      next_gather_ += gather->manifest->chunks.size();
   }
 }
 

@@ -59,6 +59,7 @@ private:
   std::optional<failure> refusal_; ///< Set once drained.
   std::shared_ptr<streaming> through_;
   std::unique_ptr<ring> ring_;
+  std::uint64_t next_gather_ = 0; ///< Sequence of the next piece that ranks gather: program order.
   bool explicit_request_ = false;
   bool used_implicitly_ = false; ///< A block ran in the implicit request.
 };

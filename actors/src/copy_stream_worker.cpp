@@ -19,10 +19,11 @@ copy_stream_worker::copy_stream_worker(caf::actor_config& config, std::shared_pt
 copy_stream_worker::behavior_type copy_stream_worker::make_behavior() {
   return {
       [this](const fetch_block& m) { return guarded([&] { fetch(m); }); },
+      [this](const piece_sent& m) { return guarded([&] { sent(m); }); },
       [this](const open_copies& m) { return guarded([&] { return open(m); }); },
       [this](const reload_residents& m) { return guarded([&] { return reload(m); }); },
       [this](const discard_slot& m) { return guarded([&] { discard(m); }); },
-      [this](const drain_copies& m) { return guarded([&] { return drain(m); }); },
+      [this](const drain_copies& m) { return guarded_later<answered>([&] { return drain(m); }); },
       [this](const close_copies& m) { return guarded([&] { return close(m); }); },
       [this](const start_child& m) { return guarded([&] { start(m); }); },
       [this](const drain_child& m) { return guarded([&] { drain(m); }); },
@@ -32,6 +33,8 @@ copy_stream_worker::behavior_type copy_stream_worker::make_behavior() {
 
 void copy_stream_worker::on_exit() {
   through_ = nullptr;
+  gathers_ = nullptr;
+  drains_.clear();
   supervisor_ = nullptr;
 }
 
@@ -43,6 +46,7 @@ void copy_stream_worker::start(const start_child& message) {
 void copy_stream_worker::drain(const drain_child& message) {
   if (!refusal_)
     refusal_ = message.cause;
+  answer_drains();
 }
 
 answered copy_stream_worker::release() {
@@ -65,6 +69,10 @@ answered copy_stream_worker::open(const open_copies& message) {
   FERRY_ASSERT(lane_.has_value());
   const host_thread::scope scope{lane_->me, message.stamp};
   through_ = message.through;
+  gathers_ = message.gathers;
+  waiting_.clear();
+  pieces_ = sent_ = 0;
+  gathered_last_ = false;
   load_residents();
   return {owner_->stamp()};
 }
@@ -86,26 +94,126 @@ void copy_stream_worker::load_residents() {
 }
 
 void copy_stream_worker::fetch(const fetch_block& message) {
+  ask(message);
+}
+
+void copy_stream_worker::discard(const discard_slot& message) {
+  ask(message);
+}
+
+// Where nothing is gathered, nothing ever waits.
+void copy_stream_worker::ask(slot_work work) {
   if (idle())
     return;
-  const auto& block = through_->at(message.block);
-  const auto fetched = attempt([&] {
-    const host_thread::scope scope{lane_->me, message.stamp};
-    auto& slot = through_->at(message.slot);
-    if (message.after_last_use)
-      lane_->copies.wait(slot.last_use, fetch_waits_last_use);
-    copy_all(block.from, slot.bytes,
-             {.what = "fetch",
-              .block = static_cast<std::uint32_t>(message.block),
-              .ticket = message.generation});
-    lane_->copies.record(slot.ready);
-    through_->board().publish(message.slot, message.generation, owner_->stamp());
-  });
-  if (!fetched) {
-    auto reason = fetched.error();
-    reason.block = block.path;
-    fail(std::move(reason));
+  if (waiting_.empty() && done(work))
+    return;
+  waiting_.push_back(std::move(work));
+  go_on();
+}
+
+void copy_stream_worker::sent(const piece_sent& message) {
+  if (idle())
+    return;
+  known_[message.sequence % known_.size()] = message.stamp;
+  ++sent_;
+  go_on();
+  answer_drains();
+}
+
+void copy_stream_worker::go_on() {
+  while (!waiting_.empty() && done(waiting_.front()))
+    waiting_.pop_front();
+}
+
+bool copy_stream_worker::done(slot_work& work) {
+  if (idle())
+    return true;
+  if (auto* const fetched = std::get_if<fetch_block>(&work)) {
+    const auto& block = through_->at(fetched->block);
+    auto all = attempt([&] {
+      if (block.gather)
+        return send_pieces(*fetched);
+      if (sent_ != pieces_)
+        return false;
+      fetch_now(*fetched);
+      return true;
+    });
+    if (!all)
+      fail(about(std::move(all.error()), block.path));
+    return !all || *all;
   }
+  if (sent_ != pieces_)
+    return false;
+  if (auto discarded = attempt([&] { discard_now(std::get<discard_slot>(work)); }); !discarded)
+    fail(std::move(discarded.error()));
+  return true;
+}
+
+void copy_stream_worker::fetch_now(const fetch_block& message) {
+  const host_thread::scope scope{lane_->me, message.stamp};
+  auto& slot = through_->at(message.slot);
+  wait_for_gathers();
+  if (message.after_last_use)
+    lane_->copies.wait(slot.last_use, fetch_waits_last_use);
+  copy_all(through_->at(message.block).from, slot.bytes,
+           {.what = "fetch",
+            .block = static_cast<std::uint32_t>(message.block),
+            .ticket = message.generation});
+  lane_->copies.record(slot.ready);
+  through_->board().publish(message.slot, message.generation, owner_->stamp());
+}
+
+// Goes on where the last call stopped: `pieces_` tells which piece comes next.
+bool copy_stream_worker::send_pieces(fetch_block& message) {
+  const auto& block = through_->at(message.block);
+  const auto& chunks = block.gather->manifest->chunks;
+  const host_thread::scope scope{lane_->me, message.stamp};
+  for (auto chunk = pieces_ - message.sequence; chunk < chunks.size(); ++chunk) {
+    if (pieces_ - sent_ == transfer_plan::inputs)
+      return false;
+    auto& input = through_->input(pieces_);
+    if (pieces_ >= transfer_plan::inputs) {
+      owner_->observe(known_[pieces_ % known_.size()]);
+      lane_->copies.wait(input.sent, fetch_waits_gather);
+    }
+    for (const auto& each : block.gather->shard->segments(chunks[chunk]))
+      lane_->copies.copy({.target = input.bytes.subspan(each.offset - chunks[chunk].shard_offset,
+                                                        each.source.size()),
+                          .source = each.source,
+                          .to = memory_kind::device,
+                          .from = each.kind,
+                          .tag = {.what = "fetch shard",
+                                  .block = static_cast<std::uint32_t>(message.block),
+                                  .ticket = message.generation}});
+    lane_->copies.record(input.landed);
+    tell(this, gathers_,
+         gather_piece{.block = message.block,
+                      .slot = message.slot,
+                      .generation = message.generation,
+                      .chunk = static_cast<std::uint32_t>(chunk),
+                      .sequence = pieces_++,
+                      .after_last_use = message.after_last_use && chunk == 0,
+                      .stamp = owner_->stamp()});
+    gathered_last_ = true;
+  }
+  return true;
+}
+
+void copy_stream_worker::discard_now(const discard_slot& message) {
+  const host_thread::scope scope{lane_->me, message.stamp};
+  auto& slot = through_->at(message.slot);
+  wait_for_gathers();
+  // The fetch that waited for it may have failed to come.
+  lane_->copies.wait(slot.last_use, fetch_waits_last_use);
+  lane_->copies.discard(slot.bytes, {.what = "discard"});
+}
+
+// The communication stream may still write to the slot that comes next. @pre all are enqueued
+void copy_stream_worker::wait_for_gathers() {
+  if (!std::exchange(gathered_last_, false))
+    return;
+  owner_->observe(known_[(pieces_ - 1) % known_.size()]);
+  lane_->copies.wait(through_->input(pieces_ - 1).sent, fetch_waits_gather);
 }
 
 void copy_stream_worker::copy_all(streaming::sources from, mutable_bytes target,
@@ -118,24 +226,30 @@ void copy_stream_worker::copy_all(streaming::sources from, mutable_bytes target,
                         .tag = tag});
 }
 
-void copy_stream_worker::discard(const discard_slot& message) {
-  if (idle())
-    return;
-  const auto discarded = attempt([&] {
-    const host_thread::scope scope{lane_->me, message.stamp};
-    auto& slot = through_->at(message.slot);
-    // The fetch that waited for it may have failed to come.
-    lane_->copies.wait(slot.last_use, fetch_waits_last_use);
-    lane_->copies.discard(slot.bytes, {.what = "discard"});
-  });
-  if (!discarded)
-    fail(discarded.error());
-}
-
-answered copy_stream_worker::drain(const drain_copies& message) {
+caf::result<answered> copy_stream_worker::drain(const drain_copies& message) {
   if (through_ == nullptr)
     throw ferry_error{{errc::not_enabled, "the copy worker serves no backend"}};
-  const host_thread::scope scope{lane_->me, message.stamp};
+  if (refusal_ || waiting_.empty())
+    return record_drained(message.stamp);
+  drains_.push_back({message.stamp, make_response_promise<answered>()});
+  return drains_.back().promise;
+}
+
+// What waits for gathers that never come is not done any more.
+void copy_stream_worker::answer_drains() {
+  if (!refusal_ && !waiting_.empty())
+    return;
+  for (auto& each : std::exchange(drains_, {})) {
+    auto recorded = attempt([&] { return record_drained(each.stamp); });
+    if (recorded)
+      each.promise.deliver(std::move(*recorded));
+    else
+      each.promise.deliver(to_error(recorded.error()));
+  }
+}
+
+answered copy_stream_worker::record_drained(const causal_stamp& stamp) {
+  const host_thread::scope scope{lane_->me, stamp};
   lane_->copies.record(through_->drained());
   return {owner_->stamp()};
 }
@@ -145,6 +259,8 @@ answered copy_stream_worker::close(const close_copies& message) {
     return {};
   const host_thread::scope scope{lane_->me, message.stamp};
   through_ = nullptr;
+  gathers_ = nullptr;
+  waiting_.clear();
   return {owner_->stamp()};
 }
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/messages/comm_stream.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/platform/host_thread.hpp>
@@ -10,8 +11,13 @@
 
 #include "streaming.hpp"
 
+#include <array>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <variant>
+#include <vector>
 
 namespace ferry {
 
@@ -40,10 +46,24 @@ private:
   answered open(const open_copies& message);
   answered reload(const reload_residents& message);
   void fetch(const fetch_block& message);
+  void sent(const piece_sent& message);
   void discard(const discard_slot& message);
-  answered drain(const drain_copies& message);
+  caf::result<answered> drain(const drain_copies& message);
   answered close(const close_copies& message);
 
+  // Work on slots is done in the order asked for. What writes to a slot itself waits until every
+  // gather before it is enqueued; a piece of a gather waits for a free buffer.
+  using slot_work = std::variant<fetch_block, discard_slot>;
+
+  void ask(slot_work work);
+  void go_on();
+  [[nodiscard]] bool done(slot_work& work);
+  void fetch_now(const fetch_block& message);
+  [[nodiscard]] bool send_pieces(fetch_block& message);
+  void discard_now(const discard_slot& message);
+  void answer_drains();
+  [[nodiscard]] answered record_drained(const causal_stamp& stamp);
+  void wait_for_gathers();
   void load_residents();
   void copy_all(streaming::sources from, mutable_bytes target, operation_tag tag);
   void fail(failure reason);
@@ -55,6 +75,19 @@ private:
   std::optional<lane> lane_;
   std::optional<failure> refusal_; ///< Set once drained.
   std::shared_ptr<streaming> through_;
+
+  // Gathers of the open backend.
+  struct drain_request {
+    causal_stamp stamp;
+    caf::typed_response_promise<answered> promise;
+  };
+  comm_stream_actor gathers_;
+  std::deque<slot_work> waiting_;
+  std::vector<drain_request> drains_;
+  std::uint64_t pieces_ = 0;   ///< Told to the communication worker.
+  std::uint64_t sent_ = 0;     ///< Of them, those whose gather is enqueued.
+  bool gathered_last_ = false; ///< A gather was the last to write to a slot.
+  std::array<causal_stamp, transfer_plan::inputs> known_; ///< When the last piece was sent.
 };
 
 } // namespace ferry

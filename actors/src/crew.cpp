@@ -27,6 +27,20 @@ start_step retention_step(caf::actor_system& system, const runtime_options& opti
           .restarted = [who] { introduce_retention(*who); }};
 }
 
+void add_ranks(std::vector<start_step>& steps, caf::actor_system& system,
+               const std::shared_ptr<device>& target, const rank_group& ranks,
+               const std::shared_ptr<crew>& who) {
+  steps.push_back(
+      {.name = "comm_stream_worker", .spawn = [&system, target, ranks, who]() -> child_actor {
+         return who->gathers = spawn_comm_stream_worker(system, target, ranks.gathers, who->copies,
+                                                        who->supervisor);
+       }});
+  steps.push_back({.name = "rank_gate", .spawn = [&system, ranks, who]() -> child_actor {
+                     return who->gate = spawn_rank_gate(system, threading::own_thread,
+                                                        ranks.meeting, ranks.patience);
+                   }});
+}
+
 // The order of the start, and backwards of the stop. The supervisor forgets the list when it ends.
 std::vector<start_step> start_list(caf::actor_system& system, const std::shared_ptr<device>& target,
                                    const runtime_options& options,
@@ -45,6 +59,8 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
   steps.push_back({.name = "copy_stream_worker", .spawn = [&system, target, who]() -> child_actor {
                      return who->copies = spawn_copy_stream_worker(system, target, who->supervisor);
                    }});
+  if (options.ranks)
+    add_ranks(steps, system, target, *options.ranks, who);
   steps.push_back({.name = "block_prefetcher", .spawn = [&system, target, who]() -> child_actor {
                      return who->prefetcher = spawn_block_prefetcher(system, target, who->copies,
                                                                      who->supervisor);
@@ -55,9 +71,13 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
                      return who->stager;
                    }});
   steps.push_back(
-      {.name = "offloader", .spawn = [&system, target, who, offloading]() -> child_actor {
+      {.name = "offloader",
+       .spawn = [&system, target, who, offloading, ranks = options.ranks]() -> child_actor {
+         auto how = offloading;
+         if (ranks)
+           how.peers = {ranks->gathers, who->gathers, who->gate, ranks->patience};
          return who->offloader =
-                    spawn_offloader(system, threading::own_thread, target, offloading, who->memory,
+                    spawn_offloader(system, threading::own_thread, target, how, who->memory,
                                     who->copies, who->prefetcher, who->stager, who->supervisor);
        }});
   return steps;

@@ -66,6 +66,7 @@ void offloader::on_exit() {
   prefetcher_ = nullptr;
   stager_ = nullptr;
   supervisor_ = nullptr;
+  options_.peers.reset();
 }
 
 void offloader::start() {
@@ -182,6 +183,8 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.pinned_bytes = placement_->pinned_bytes();
   state.pageable_stores = placement_->pageable_stores();
   state.peak_device_weight_bytes = placement_->device_bytes();
+  state.collectives = placement_->through()->collectives();
+  state.gathered_bytes = placement_->through()->gathered_bytes();
   state.prefetches = counts.prefetches;
   state.blocking_loads = counts.blocking_loads;
   state.device_allocations = owner_->counters().allocations - allocations_before_;

@@ -64,9 +64,13 @@ private:
   void lease(std::vector<pin_candidate> stores, const causal_stamp& stamp);
   void prepare(const pin_plan& pins, const causal_stamp& stamp);
   void bind(const causal_stamp& residents_loaded);
+  void vote(const causal_stamp& bound);
   void open(const causal_stamp& bound);
   void finish_enable(const causal_stamp& primed);
   void abandon_enable(failure cause);
+  [[nodiscard]] std::optional<placement_plan> plan(const enable_pipeline& message) const;
+  [[nodiscard]] rank_place where() const noexcept;
+  void leave_ranks_because(const failure& cause);
   void check_idle() const;
   void check_fits(const transfer_plan& transfers) const;
 
@@ -76,9 +80,13 @@ private:
   [[nodiscard]] answered disable_delegate(const causal_stamp& stamp);
   void tear_down(const causal_stamp& stamp, undo_handler then);
   void drain_streams(const causal_stamp& stamp, undo_handler then);
+  void drain_gathers_then(const result<answered>& staged, const result<answered>& drained,
+                          undo_handler then);
+  void let_go_unless_running(result<void> dry, const undo_handler& then);
   void let_go(undo_handler then);
   [[nodiscard]] result<void> wait_for_streams(const result<answered>& staged,
-                                              const result<answered>& drained);
+                                              const result<answered>& drained,
+                                              const result<answered>& gathered);
   [[nodiscard]] bool can_go_on_without_streams(const failure& reason) const;
   [[nodiscard]] result<void> take_back();
 
@@ -158,6 +166,14 @@ private:
       ask(stager_, std::move(message), std::move(then));
   }
 
+  template <class Message, class Then>
+  void ask_gathers(Message message, Then then) {
+    if (placement_ == nullptr || !placement_->through()->gathers())
+      then(result<answered>{answered{std::move(message.stamp)}});
+    else
+      ask(options_.peers->gathers, std::move(message), std::move(then));
+  }
+
   /// Asks another actor and calls `then` with its answer, on this actor.
   template <class Handle, class Message, class Then>
   void ask(const Handle& whom, Message message, Then then) {
@@ -187,6 +203,7 @@ private:
   std::shared_ptr<pipeline> delegate_; ///< Offloads itself; then there is no placement.
   std::shared_ptr<block_port> port_;
   std::shared_ptr<group_port> group_port_;
+  rank_ballot ballot_;            ///< Of the enable under way.
   std::optional<lease_id> lease_; ///< Of the masters, while there are any.
   std::uint64_t allocations_before_ = 0;
   caf::typed_response_promise<enabled> enabling_;

@@ -30,15 +30,44 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   if (message.config.strategy == offload_strategy::model_level &&
       message.subject->custom_model_offload() != nullptr)
     return delegate(message);
-  auto plan = plan_placement(*message.subject, message.config);
-  if (!plan)
-    throw ferry_error{std::move(plan.error())};
-  if (!*plan)
+  auto planned = attempt([&] { return plan(message); });
+  if (!planned) {
+    leave_ranks_because(planned.error());
+    throw ferry_error{std::move(planned.error())};
+  }
+  if (!*planned)
     return enabled{.placed = false, .gate = nullptr, .stamp = observed(message.stamp)};
-  check_fits((*plan)->transfers);
+  ballot_ =
+      make_ballot((*planned)->pipeline, message.config, options_.slots, (*planned)->transfers);
   return place(
-      std::make_unique<placement>(*owner_, message.subject, std::move(**plan), options_.slots),
+      std::make_unique<placement>(*owner_, message.subject, std::move(**planned), options_.slots),
       message.stamp);
+}
+
+std::optional<placement_plan> offloader::plan(const enable_pipeline& message) const {
+  auto made = plan_placement(*message.subject, message.config, where());
+  if (!made)
+    throw ferry_error{std::move(made.error())};
+  if (*made)
+    check_fits((*made)->transfers);
+  return std::move(*made);
+}
+
+rank_place offloader::where() const noexcept {
+  if (!options_.peers)
+    return {};
+  const auto& ranks = *options_.peers->ranks;
+  return {static_cast<std::size_t>(ranks.rank()), static_cast<std::size_t>(ranks.size())};
+}
+
+// A start that fails on one rank fails on all, and for good: no rank enters a collective to mend
+// it.
+void offloader::leave_ranks_because(const failure& cause) {
+  if (!options_.peers || refusal_)
+    return;
+  refusal_ = cause;
+  failed_ = true;
+  tell(this, options_.peers->gate, leave_ranks{cause});
 }
 
 caf::result<enabled> offloader::enable(const enable_weights& message) {
@@ -103,6 +132,8 @@ void offloader::check_fits(const transfer_plan& transfers) const {
 
 caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const causal_stamp& stamp) {
   placement_ = std::move(what);
+  if (options_.peers)
+    placement_->through()->share(options_.peers->ranks);
   port_ = std::make_shared<block_port>(placement_->through(), prefetcher_, supervisor_,
                                        options_.acquire_deadline);
   group_port_ = std::make_shared<group_port>(placement_->through(), placement_->groups(), stager_,
@@ -145,7 +176,10 @@ void offloader::prepare(const pin_plan& pins, const causal_stamp& stamp) {
   }
   if (lease_)
     tell(this, host_memory_, settle_lease{*lease_, placement_->pinned_bytes()});
-  ask(copies_, open_copies{placement_->through(), std::move(*prepared)},
+  ask(copies_,
+      open_copies{placement_->through(),
+                  options_.peers ? options_.peers->gathers : comm_stream_actor{},
+                  std::move(*prepared)},
       [this](result<answered> loaded) {
         if (loaded)
           bind(loaded->stamp);
@@ -168,7 +202,27 @@ void offloader::bind(const causal_stamp& residents_loaded) {
     abandon_enable(bound.error());
     return;
   }
-  open(*bound);
+  vote(*bound);
+}
+
+// What this rank needs is there: the first gather may come once that is so on every rank.
+void offloader::vote(const causal_stamp& bound) {
+  if (!options_.peers) {
+    open(bound);
+    return;
+  }
+  inquire(this, options_.peers->gate, options_.peers->patience + options_.request_deadline,
+          vote_to_start{ballot_})
+      .then(
+          [this, bound] {
+            ask_gathers(open_gathers{placement_->through(), bound}, [this](result<answered> ready) {
+              if (ready)
+                open(ready->stamp);
+              else
+                abandon_enable(ready.error());
+            });
+          },
+          [this](const caf::error& reason) { abandon_enable(to_failure(reason)); });
 }
 
 void offloader::open(const causal_stamp& bound) {
@@ -210,6 +264,7 @@ void offloader::finish_enable(const causal_stamp& primed) {
 }
 
 void offloader::abandon_enable(failure cause) {
+  leave_ranks_because(cause);
   tear_down({}, [this, cause = std::move(cause)](const result<void>& outcome) {
     phase_ = outcome ? phase::idle : phase::incomplete;
     enabling_.deliver(to_error(cause));
@@ -261,17 +316,28 @@ void offloader::drain_streams(const causal_stamp& stamp, undo_handler then) {
   ask(stager_, drain_groups{stamp}, [this, then = std::move(then)](const result<answered>& staged) {
     ask(copies_, drain_copies{staged ? staged->stamp : causal_stamp{}},
         [this, then, staged](const result<answered>& drained) {
-          auto dry = wait_for_streams(staged, drained);
-          if (!dry && !can_go_on_without_streams(dry.error())) {
-            dry.error().detail = "the backend is not fully disabled; disable again: " +
-                                 std::exchange(dry.error().detail, {});
-            dry.error().code = errc::incomplete;
-            then(dry);
-            return;
-          }
-          let_go(then);
+          drain_gathers_then(staged, drained, then);
         });
   });
+}
+
+void offloader::drain_gathers_then(const result<answered>& staged, const result<answered>& drained,
+                                   undo_handler then) {
+  ask_gathers(drain_gathers{drained ? drained->stamp : causal_stamp{}},
+              [this, then = std::move(then), staged, drained](const result<answered>& gathered) {
+                let_go_unless_running(wait_for_streams(staged, drained, gathered), then);
+              });
+}
+
+void offloader::let_go_unless_running(result<void> dry, const undo_handler& then) {
+  if (!dry && !can_go_on_without_streams(dry.error())) {
+    dry.error().detail = "the backend is not fully disabled; disable again: " +
+                         std::exchange(dry.error().detail, {});
+    dry.error().code = errc::incomplete;
+    then(dry);
+    return;
+  }
+  let_go(then);
 }
 
 void offloader::let_go(undo_handler then) {
@@ -282,20 +348,27 @@ void offloader::let_go(undo_handler then) {
           return;
         }
         ask(copies_, close_copies{observed({})}, [this, then](const result<answered>& copied) {
-          if (may_hold(copied))
+          if (may_hold(copied)) {
             then(tl::unexpected(still_held("copy_stream_worker")));
-          else
-            then(take_back());
+            return;
+          }
+          ask_gathers(close_gathers{observed({})}, [this, then](const result<answered>& gathered) {
+            if (may_hold(gathered))
+              then(tl::unexpected(still_held("comm_stream_worker")));
+            else
+              then(take_back());
+          });
         });
       });
 }
 
 result<void> offloader::wait_for_streams(const result<answered>& staged,
-                                         const result<answered>& drained) {
+                                         const result<answered>& drained,
+                                         const result<answered>& gathered) {
   auto& through = *placement_->through();
   if (!through.is_open())
     return {};
-  for (const auto* each : {&staged, &drained}) // Not enabled: it enqueued nothing.
+  for (const auto* each : {&staged, &drained, &gathered}) // Not enabled: it enqueued nothing.
     if (!*each && each->error().code != errc::not_enabled)
       return tl::unexpected(each->error());
   return attempt([&] {
@@ -306,6 +379,10 @@ result<void> offloader::wait_for_streams(const result<answered>& staged,
     }
     if (drained)
       through.drained().synchronize(drain_before_restore);
+    if (gathered && through.gathers()) {
+      owner_->observe(gathered->stamp);
+      through.gathers_drained().synchronize(drain_gathers_before_release);
+    }
     through.compute().synchronize(drain_compute_before_release);
   });
 }

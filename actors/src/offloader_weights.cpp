@@ -26,6 +26,9 @@ void offloader::hold_model_off() {
   check_enabled();
   if (placement_ == nullptr)
     throw ferry_error{{errc::unsupported, "the pipeline offloads its weights itself"}};
+  if (placement_->through()->gathers())
+    throw ferry_error{{errc::unsupported, "ranks share the weights of this backend; disable it, "
+                                          "change them on every rank and enable it again"}};
   if (in_request_)
     throw ferry_error{{errc::busy, "a request is running; come back after it has ended"}};
   if (!placement_->through()->board().hold_off(
@@ -74,7 +77,7 @@ void offloader::quiet(const causal_stamp& stamp, undo_handler then) {
       ask(stager_, drain_groups{left->stamp}, [this, then, left](const result<answered>& staged) {
         ask(copies_, drain_copies{left->stamp},
             [this, then, staged](const result<answered>& drained) {
-              then(wait_for_streams(staged, drained));
+              then(wait_for_streams(staged, drained, answered{}));
             });
       });
     });

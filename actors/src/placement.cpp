@@ -4,6 +4,7 @@
 #include "placement.hpp"
 
 #include <ferry/offload/component_states.hpp>
+#include <ferry/offload/gather_plan.hpp>
 #include <ferry/offload/resolve.hpp>
 #include <ferry/offload/unit_master.hpp>
 #include <ferry/platform/log.hpp>
@@ -21,16 +22,14 @@ std::string join(const std::vector<diagnostic>& diagnostics) {
   return all;
 }
 
-/// Says what this build cannot do, rather than doing something else.
-result<void> check_supported(const offload_config& config) {
-  const auto name = std::string{to_string(config.strategy)};
-  if (config.strategy == offload_strategy::distributed_layer_wise) {
-    if (config.any_allgather())
-      return tl::unexpected(failure{
-          errc::unsupported, "strategy is " + name +
-                                 " with an allgather transfer; this build has no collectives, "
-                                 "use rank-local transfers or layer_wise"});
-  }
+/// Says what these ranks cannot do, rather than doing something else.
+result<void> check_ranks(const offload_config& config, rank_place where) {
+  if (!config.any_allgather() || config.strategy != offload_strategy::distributed_layer_wise)
+    return {};
+  if (config.group_size != 1 && static_cast<std::size_t>(config.group_size) != where.of)
+    return tl::unexpected(failure{errc::invalid_config,
+                                  "the configured group has " + std::to_string(config.group_size) +
+                                      " ranks, and there are " + std::to_string(where.of)});
   return {};
 }
 
@@ -87,12 +86,12 @@ pin_candidate candidate(const std::string& path, const weight_unit& unit) {
 
 } // namespace
 
-result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
-                                                     const offload_config& config) {
+result<std::optional<placement_plan>>
+plan_placement(const pipeline& subject, const offload_config& config, rank_place where) {
   if (config.strategy == offload_strategy::none)
     return std::nullopt;
-  if (auto supported = check_supported(config); !supported)
-    return tl::unexpected(std::move(supported.error()));
+  if (auto fitting = check_ranks(config, where); !fitting)
+    return tl::unexpected(std::move(fitting.error()));
   auto resolved = resolve(subject, config);
   if (!resolved)
     return tl::unexpected(
@@ -111,7 +110,11 @@ result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
                                   .on_failure = config.on_pin_failure},
                       .transfers = plan_transfers(*resolved),
                       .components = {},
-                      .on_demand = on_demand_of(*resolved)};
+                      .on_demand = on_demand_of(*resolved),
+                      .rank = where.rank};
+  if (config.strategy == offload_strategy::distributed_layer_wise)
+    if (auto gathers = plan_gathers(plan.transfers, config, where.of); !gathers)
+      return tl::unexpected(std::move(gathers.error()));
   if (auto loaded = check_loaded(plan.transfers); !loaded)
     return tl::unexpected(std::move(loaded.error()));
   plan.components = component_states(*resolved, plan.transfers);
@@ -160,8 +163,10 @@ placement::placement(device& owner, std::shared_ptr<const bare_weights> weights,
 
 std::uint64_t placement::pinned_bytes() const noexcept {
   std::uint64_t bytes = 0;
-  for (const auto& each : blocks_)
+  for (const auto& each : blocks_) {
     bytes += each.master ? each.master->whole().size() : 0;
+    bytes += each.shard ? each.shard->pinned_bytes() : 0;
+  }
   for (const auto& each : groups_->groups())
     bytes += each.stager ? each.stager->pinned_bytes() : 0;
   return bytes;
@@ -210,6 +215,7 @@ void placement::prepare(const std::shared_ptr<block_gate>& blocks,
 void placement::carve_memory() {
   const auto& transfers = plan_.transfers;
   std::vector<mutable_bytes> slot_regions(slots_);
+  std::vector<mutable_bytes> input_regions(transfers.input_bytes == 0 ? 0 : transfer_plan::inputs);
   resident_regions_.resize(transfers.residents.size());
   if (const auto bytes = transfers.device_bytes(slots_); bytes != 0) {
     arena_.emplace(*owner_, bytes);
@@ -217,13 +223,15 @@ void placement::carve_memory() {
       resident_regions_[i] = arena_->carve(transfers.residents[i].layout.bytes);
     for (auto& each : slot_regions)
       each = arena_->carve(transfers.slot_bytes);
+    for (auto& each : input_regions)
+      each = arena_->carve(transfers.input_bytes);
     if (transfers.group_bytes != 0) {
       const auto region = arena_->carve(transfers.group_bytes);
       for (const auto& each : transfers.groups)
         group_memory_.emplace_back(region.subspan(each.offset, each.layout.bytes));
     }
   }
-  through_->open(slot_regions);
+  through_->open(slot_regions, input_regions);
   groups_->open();
 }
 
@@ -251,8 +259,13 @@ std::vector<pin_candidate> placement::survey() {
   make_units();
   plan_.pinning.useful = owner_->traits().wants_pinned_sources;
   std::vector<pin_candidate> stores;
-  for (const auto& each : blocks_)
-    stores.push_back(candidate(each.path, *each.unit));
+  for (std::size_t i = 0; i != blocks_.size(); ++i) {
+    auto& store = stores.emplace_back(candidate(blocks_[i].path, *blocks_[i].unit));
+    if (const auto* manifest = manifest_of(i)) {
+      store.bytes = manifest->shard_bytes();
+      store.replaces = 0;
+    }
+  }
   for (std::size_t i = 0; i != group_units_.size(); ++i)
     stores.push_back(group_units_[i] == nullptr
                          ? pin_candidate{}
@@ -293,6 +306,10 @@ void placement::place_groups(const pin_plan& pins) {
 void placement::place_blocks(const pin_plan& pins) {
   for (std::size_t i = 0; i != blocks_.size(); ++i) {
     auto& placed = blocks_[i];
+    if (manifest_of(i) != nullptr) {
+      place_shard(i, pins.pins(i));
+      continue;
+    }
     placed.master = make_master(*owner_, *placed.unit, pins.pins(i));
     const auto pinned = placed.master->whole().size();
     placed.displaced = true;
@@ -302,6 +319,27 @@ void placement::place_blocks(const pin_plan& pins) {
     count_pageable(placed.master->bytes(), pinned);
     through_->add_sources(plan_.transfers.blocks[i].id, placed.master->segments());
   }
+}
+
+const gather_manifest* placement::manifest_of(std::size_t block) const noexcept {
+  const auto& gathers = plan_.transfers.gathers;
+  return gathers.empty() || !gathers[block] ? nullptr : &*gathers[block];
+}
+
+// The originals stay where they are: a checkpoint's pages are shared by all ranks, and a disable
+// needs no other rank.
+void placement::place_shard(std::size_t block, bool pin) {
+  auto& placed = blocks_[block];
+  const auto& manifest = *manifest_of(block);
+  placed.master = make_master(*owner_, *placed.unit, false);
+  if (pin)
+    placed.shard = host_shard::pinned(*owner_, *placed.master, manifest, plan_.rank);
+  else
+    placed.shard = host_shard::kept(*placed.master, manifest, plan_.rank);
+  placed.displaced = true;
+  placed.unit->park();
+  count_pageable(manifest.shard_bytes(), placed.shard->pinned_bytes());
+  through_->add_shard(plan_.transfers.blocks[block].id, {&manifest, &*placed.shard});
 }
 
 void placement::count_pageable(std::size_t bytes, std::size_t pinned) noexcept {

@@ -38,12 +38,19 @@ struct placement_plan {
   transfer_plan transfers;
   std::map<std::string, component_state> components;
   std::vector<std::shared_ptr<const module_node>> on_demand;
+  std::size_t rank = 0; ///< Of those that gather blocks.
+};
+
+/// Which rank of how many this is.
+struct rank_place {
+  std::size_t rank = 0;
+  std::size_t of = 1;
 };
 
 /// Resolves `config` for `subject`. Nothing: enabling is a no-op, and the log says why. Fails with
 /// every diagnostic of the resolver, or with `unsupported`.
-[[nodiscard]] result<std::optional<placement_plan>> plan_placement(const pipeline& subject,
-                                                                   const offload_config& config);
+[[nodiscard]] result<std::optional<placement_plan>>
+plan_placement(const pipeline& subject, const offload_config& config, rank_place where);
 
 /// Checks that the weights fit. `ceiling` of the options limits what the device has.
 [[nodiscard]] result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
@@ -118,6 +125,7 @@ private:
   struct placed_unit {
     std::unique_ptr<weight_unit> unit;
     std::optional<host_master> master;
+    std::optional<host_shard> shard; ///< What this rank sends of a block that ranks gather.
     std::string path;
     bool displaced = false; ///< Not ordinary, or on the way there.
     object_id hooked{};     ///< The module with our hook, 0 if none.
@@ -131,6 +139,8 @@ private:
   void hook_blocks(const std::shared_ptr<block_gate>& gate);
   void hook_groups(const std::shared_ptr<group_gate>& gate);
   void place_blocks(const pin_plan& pins);
+  void place_shard(std::size_t block, bool pin);
+  [[nodiscard]] const gather_manifest* manifest_of(std::size_t block) const noexcept;
   void place_groups(const pin_plan& pins);
   void place_residents();
   void count_pageable(std::size_t bytes, std::size_t pinned) noexcept;

@@ -67,6 +67,7 @@ std::optional<failure> placement::restore_all() {
         note(first, about(std::move(back.error()), each.path), "keep master unit=" + each.path);
       } else {
         each.displaced = false;
+        each.shard.reset();
         each.master.reset();
       }
     }

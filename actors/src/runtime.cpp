@@ -112,6 +112,8 @@ result<void> runtime::start() {
   const std::lock_guard one{impl_->lifecycle};
   if (impl_->running())
     return tl::unexpected(failure{errc::already_enabled, "the runtime is started"});
+  if (impl_->options.ranks && impl_->options.ranks->gathers == nullptr)
+    return tl::unexpected(failure{errc::not_enabled, "the runtime has left its group of ranks"});
   return attempt([&]() -> result<void> {
     auto made = std::make_shared<engine>(impl_->target, impl_->options);
     auto started = ask<void>(made->system, made->who->supervisor,
@@ -138,6 +140,8 @@ result<void> runtime::stop(std::chrono::milliseconds deadline) {
   if (!done->late.empty())
     return tl::unexpected(failure{errc::deadline_exceeded, "late to stop: " + done->late.front()});
   at->reset();
+  if (impl_->options.ranks)
+    impl_->options.ranks = rank_group{};
   std::shared_ptr<engine> gone;
   {
     const std::lock_guard lock{impl_->mutex};

@@ -5,10 +5,12 @@
 
 #include "block_prefetcher.hpp"
 #include "cache_retention.hpp"
+#include "comm_stream_worker.hpp"
 #include "component_stager.hpp"
 #include "copy_stream_worker.hpp"
 #include "host_memory.hpp"
 #include "offloader.hpp"
+#include "rank_gate.hpp"
 #include "supervisor.hpp"
 
 #include <utility>
@@ -27,6 +29,20 @@ host_memory_actor spawn_host_memory(caf::actor_system& system, const host_memory
 copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system, std::shared_ptr<device> owner,
                                            const supervisor_actor& supervisor) {
   return system.spawn<copy_stream_worker>(std::move(owner), supervisor);
+}
+
+comm_stream_actor spawn_comm_stream_worker(caf::actor_system& system, std::shared_ptr<device> owner,
+                                           std::shared_ptr<communicator> ranks,
+                                           const copy_stream_actor& copies,
+                                           const supervisor_actor& supervisor) {
+  return system.spawn<comm_stream_worker>(std::move(owner), std::move(ranks), copies, supervisor);
+}
+
+rank_gate_actor spawn_rank_gate(caf::actor_system& system, threading where,
+                                std::shared_ptr<rendezvous> ranks, nanoseconds patience) {
+  if (where == threading::own_thread)
+    return system.spawn<rank_gate, caf::detached>(std::move(ranks), patience);
+  return system.spawn<rank_gate>(std::move(ranks), patience);
 }
 
 cache_retention_actor spawn_cache_retention(caf::actor_system& system, threading where,

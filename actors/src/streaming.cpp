@@ -5,16 +5,20 @@
 
 namespace ferry {
 
-streaming::lanes::lanes(device& owner, std::span<const mutable_bytes> slot_bytes)
-    : compute(owner, "compute"), residents_ready(owner), drained(owner) {
+streaming::lanes::lanes(device& owner, std::span<const mutable_bytes> slot_bytes,
+                        std::span<const mutable_bytes> input_bytes)
+    : gathers_drained(owner), compute(owner, "compute"), residents_ready(owner), drained(owner) {
   for (const auto bytes : slot_bytes)
     slots.emplace_back(owner, bytes);
+  for (const auto bytes : input_bytes)
+    inputs.emplace_back(owner, bytes);
 }
 
 streaming::streaming(device& owner, const transfer_plan& plan, std::size_t slots)
-    : owner_(&owner), rings_(plan.rings), slot_count_(slots), board_(slots) {
+    : owner_(&owner), rings_(plan.rings), slot_count_(slots), gathers_(!plan.gathers.empty()),
+      board_(slots) {
   for (const auto& each : plan.blocks)
-    blocks_.push_back({.path = each.path, .bytes = each.layout.bytes, .from = {}});
+    blocks_.push_back({.path = each.path, .bytes = each.layout.bytes, .from = {}, .gather = {}});
 }
 
 const streaming::block& streaming::at(block_id id) const noexcept {
@@ -32,17 +36,29 @@ void streaming::add_sources(block_id id, sources from) noexcept {
   blocks_[static_cast<std::size_t>(id)].from = from;
 }
 
+void streaming::add_shard(block_id id, gathering how) noexcept {
+  FERRY_ASSERT(static_cast<std::size_t>(id) < blocks_.size());
+  blocks_[static_cast<std::size_t>(id)].gather = how;
+}
+
+streaming::input_buffer& streaming::input(std::uint64_t sequence) noexcept {
+  FERRY_ASSERT(lanes_.has_value() && !lanes_->inputs.empty());
+  return lanes_->inputs[sequence % lanes_->inputs.size()];
+}
+
 void streaming::add_resident(mutable_bytes target, sources from) {
   residents_.push_back({target, from});
 }
 
-void streaming::open(std::span<const mutable_bytes> slot_bytes) {
-  lanes_.emplace(*owner_, slot_bytes);
+void streaming::open(std::span<const mutable_bytes> slot_bytes,
+                     std::span<const mutable_bytes> input_bytes) {
+  lanes_.emplace(*owner_, slot_bytes, input_bytes);
 }
 
 void streaming::close() noexcept {
   lanes_.reset();
   residents_.clear();
+  ranks_.reset();
 }
 
 } // namespace ferry

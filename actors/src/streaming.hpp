@@ -3,19 +3,26 @@
 
 #pragma once
 
+#include <ferry/offload/gather_manifest.hpp>
 #include <ferry/offload/host_master.hpp>
+#include <ferry/offload/host_shard.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/transfer_plan.hpp>
+#include <ferry/platform/communicator.hpp>
 #include <ferry/platform/event.hpp>
 #include <ferry/platform/stream.hpp>
 
 #include "ticket_board.hpp"
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ferry {
@@ -28,10 +35,17 @@ class streaming {
 public:
   using sources = std::span<const host_master::segment>;
 
+  /// How a block comes that ranks gather.
+  struct gathering {
+    const gather_manifest* manifest = nullptr;
+    const host_shard* shard = nullptr; ///< Valid until `close`.
+  };
+
   struct block {
     std::string path;
     std::size_t bytes = 0;
-    sources from; ///< Valid until `close` or an update.
+    sources from;                    ///< Valid until `close` or an update.
+    std::optional<gathering> gather; ///< Nothing: it comes from this rank alone.
   };
 
   struct resident {
@@ -47,11 +61,24 @@ public:
     event last_use; ///< After everything that read it.
   };
 
+  /// Where a piece lies that this rank sends. The copy worker fills it once it knows that the
+  /// gather of the piece before is enqueued.
+  struct input_buffer {
+    input_buffer(device& owner, mutable_bytes region) : bytes(region), landed(owner), sent(owner) {}
+
+    mutable_bytes bytes;
+    event landed; ///< After the copies into it.
+    event sent;   ///< After the gather that sent it.
+  };
+
   /// What there is only while the backend is enabled.
   struct lanes {
-    lanes(device& owner, std::span<const mutable_bytes> slot_bytes);
+    lanes(device& owner, std::span<const mutable_bytes> slot_bytes,
+          std::span<const mutable_bytes> input_bytes);
 
     std::deque<slot> slots;
+    std::deque<input_buffer> inputs; ///< Empty if nothing is gathered.
+    event gathers_drained;           ///< After everything on the communication stream then.
     stream compute;
     event residents_ready; ///< After the copies of all residents.
     event drained;         ///< After everything on the copy stream when it was drained.
@@ -72,13 +99,35 @@ public:
   [[nodiscard]] stream& compute() noexcept { return lanes_->compute; }
   [[nodiscard]] event& residents_ready() noexcept { return lanes_->residents_ready; }
   [[nodiscard]] event& drained() noexcept { return lanes_->drained; }
+  [[nodiscard]] event& gathers_drained() noexcept { return lanes_->gathers_drained; }
+
+  /// Returns the buffer of the `sequence`th piece that ranks send. @pre open, `gathers()`
+  [[nodiscard]] input_buffer& input(std::uint64_t sequence) noexcept;
+
+  /// Lets the model thread ask whether what was gathered can be used.
+  void share(std::shared_ptr<const communicator> ranks) noexcept { ranks_ = std::move(ranks); }
+  [[nodiscard]] std::optional<failure> group_failure() const {
+    return ranks_ == nullptr ? std::nullopt : ranks_->asynchronous_failure();
+  }
+
+  /// Counts what the communication worker has enqueued. Thread-safe.
+  void count_gather(std::size_t bytes) noexcept {
+    collectives_.fetch_add(1, std::memory_order_relaxed);
+    gathered_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t collectives() const noexcept { return collectives_.load(); }
+  [[nodiscard]] std::uint64_t gathered_bytes() const noexcept { return gathered_bytes_.load(); }
+
+  /// Returns whether any block is gathered.
+  [[nodiscard]] bool gathers() const noexcept { return gathers_; }
 
   void add_sources(block_id id, sources from) noexcept;
+  void add_shard(block_id id, gathering how) noexcept;
   void add_resident(mutable_bytes target, sources from);
   void point_resident(std::size_t index, sources from) noexcept { residents_[index].from = from; }
 
   /// Makes the events and the compute stream.
-  void open(std::span<const mutable_bytes> slot_bytes);
+  void open(std::span<const mutable_bytes> slot_bytes, std::span<const mutable_bytes> input_bytes);
   [[nodiscard]] bool is_open() const noexcept { return lanes_.has_value(); }
 
   /// Destroys them again. @pre their work has run, and the board has failed and was left
@@ -90,6 +139,10 @@ private:
   std::vector<block> blocks_;
   std::vector<resident> residents_;
   std::size_t slot_count_;
+  bool gathers_;
+  std::shared_ptr<const communicator> ranks_;
+  std::atomic<std::uint64_t> collectives_{0};
+  std::atomic<std::uint64_t> gathered_bytes_{0};
   ticket_board board_;
   std::optional<lanes> lanes_;
 };

@@ -35,6 +35,7 @@ public:
           through_->board().publish(m.slot, m.generation, m.stamp);
           return caf::unit;
         },
+        [](const piece_sent&) -> caf::result<void> { return caf::unit; },
         [this](const discard_slot&) -> caf::result<void> {
           log_->push_back("discard");
           return caf::unit;

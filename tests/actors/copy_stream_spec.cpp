@@ -32,7 +32,7 @@ struct copy_rig {
     for (std::size_t i = 0; i != plan.residents.size(); ++i)
       through->add_resident(memory.carve(plan.residents[i].layout.bytes),
                             blocks.weights()->residents[i]->segments());
-    through->open(regions);
+    through->open(regions, {});
   }
   ~copy_rig() {
     static_cast<void>(world.ask<answered>(subject, release_child{}));
@@ -42,7 +42,7 @@ struct copy_rig {
 
   [[nodiscard]] result<void> start() { return world.ask<void>(subject, start_child{7}); }
   [[nodiscard]] result<answered> open() {
-    return world.ask<answered>(subject, open_copies{through, gpu->stamp()});
+    return world.ask<answered>(subject, open_copies{through, {}, gpu->stamp()});
   }
   void fetch(std::uint32_t block, std::uint32_t slot, std::uint64_t generation) {
     through->board().request(

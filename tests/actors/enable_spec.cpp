@@ -166,12 +166,12 @@ TEST_CASE("the strategy none touches nothing", "[actors][enable]") {
   CHECK(run.model->mutations().empty());
 }
 
-TEST_CASE("what this build cannot do is refused, not replaced", "[actors][enable]") {
+TEST_CASE("a group of ranks that is not there is refused, not replaced", "[actors][enable]") {
   offloaded run;
   auto gathered = test::legacy({.enable_distributed_layerwise_offload = true});
   gathered.group_size = 2;
 
-  CHECK(run.enable(gathered).error().code == errc::unsupported);
+  CHECK(run.enable(gathered).error().code == errc::invalid_config);
 
   CHECK(run.model->mutations().empty());
 }

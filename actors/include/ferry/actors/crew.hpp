@@ -6,10 +6,12 @@
 #include <ferry/actors/runtime.hpp>
 #include <ferry/messages/block_prefetcher.hpp>
 #include <ferry/messages/cache_retention.hpp>
+#include <ferry/messages/comm_stream.hpp>
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
+#include <ferry/messages/rank_gate.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/platform/device.hpp>
 
@@ -27,6 +29,8 @@ struct crew {
   copy_stream_actor copies;
   block_prefetcher_actor prefetcher;
   cache_retention_actor retention; ///< Null unless `runtime_options::activations` is set.
+  comm_stream_actor gathers;       ///< Null unless `runtime_options::ranks` is set.
+  rank_gate_actor gate;            ///< As `gathers`.
   component_stager_actor stager;
   offloader_actor offloader;
 };

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/actors/rank_group.hpp>
 #include <ferry/offload/block_gate.hpp>
 #include <ferry/offload/bounded_allocator_cache.hpp>
 #include <ferry/offload/config.hpp>
@@ -35,6 +36,8 @@ struct runtime_options {
   /// `cache`, when a component has left the device. Null: nothing keeps anything.
   std::shared_ptr<allocator_cache> activations = nullptr;
   cache_bounds cache = {};
+  /// The runtimes that this one shares the weights with. Nothing: it is alone.
+  std::optional<rank_group> ranks = std::nullopt;
   std::size_t worker_threads = 1; ///< For the actors that never block. One is the fastest.
 
   // Every wait of the runtime ends.

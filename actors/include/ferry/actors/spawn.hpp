@@ -5,13 +5,17 @@
 
 #include <ferry/messages/block_prefetcher.hpp>
 #include <ferry/messages/cache_retention.hpp>
+#include <ferry/messages/comm_stream.hpp>
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
+#include <ferry/messages/rank_gate.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/offload/bounded_allocator_cache.hpp>
+#include <ferry/platform/communicator.hpp>
 #include <ferry/platform/device.hpp>
+#include <ferry/platform/rendezvous.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -31,11 +35,20 @@ enum class threading : std::uint8_t {
   pooled,     ///< On the workers, for tests that drive every message.
 };
 
+/// What an offloader needs to know of the other ranks.
+struct rank_peers {
+  std::shared_ptr<communicator> ranks;
+  comm_stream_actor gathers;
+  rank_gate_actor gate;
+  nanoseconds patience{}; ///< Of the gate.
+};
+
 struct offloader_options {
   std::size_t slots = 2;
   std::optional<std::uint64_t> device_memory = std::nullopt; ///< Ceiling for weights.
   std::chrono::milliseconds acquire_deadline{60'000};
   std::chrono::milliseconds request_deadline{60'000}; ///< For each question to another actor.
+  std::optional<rank_peers> peers = std::nullopt;     ///< Nothing: this rank is alone.
 };
 
 struct host_memory_options {
@@ -72,6 +85,18 @@ struct start_step {
 [[nodiscard]] copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system,
                                                          std::shared_ptr<device> owner,
                                                          const supervisor_actor& supervisor);
+
+/// `ranks` is used by nobody else.
+[[nodiscard]] comm_stream_actor spawn_comm_stream_worker(caf::actor_system& system,
+                                                         std::shared_ptr<device> owner,
+                                                         std::shared_ptr<communicator> ranks,
+                                                         const copy_stream_actor& copies,
+                                                         const supervisor_actor& supervisor);
+
+/// `patience` is for the slowest rank to vote.
+[[nodiscard]] rank_gate_actor spawn_rank_gate(caf::actor_system& system, threading where,
+                                              std::shared_ptr<rendezvous> ranks,
+                                              nanoseconds patience);
 
 /// `cache` is what the model's activations come from.
 [[nodiscard]] cache_retention_actor spawn_cache_retention(caf::actor_system& system,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/messages/caf.hpp>
+#include <ferry/messages/comm_stream.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/values.hpp>
 #include <ferry/offload/ids.hpp>
@@ -19,6 +20,7 @@ class streaming;
 /// shares `through` with the other actors of the backend until `close_copies`.
 struct open_copies {
   std::shared_ptr<streaming> through;
+  comm_stream_actor gathers; ///< Gathers the blocks that are to be; null if none is.
   causal_stamp stamp;
 };
 
@@ -27,12 +29,20 @@ struct reload_residents {
   causal_stamp stamp;
 };
 
-/// Copies one block into one slot.
+/// Copies one block into one slot, or this rank's part of a block that ranks gather to where it is
+/// sent from.
 struct fetch_block {
   block_id block{};
   slot_id slot{};
   std::uint64_t generation = 0;
   bool after_last_use = false; ///< The slot's last-use event must be waited for.
+  std::uint64_t sequence = 0;  ///< Of the first piece of a block that is gathered.
+  causal_stamp stamp;
+};
+
+/// The gather of a piece is enqueued, so that its buffer may be filled again behind it.
+struct piece_sent {
+  std::uint64_t sequence = 0;
   causal_stamp stamp;
 };
 
@@ -65,7 +75,11 @@ using copy_stream_actor = actor_interface<
     // Publishes the slot on the backend's ticket board once its copies are enqueued. A failure goes
     // to the board, where the model thread sees it at once, and to the supervisor. Without an open
     // backend, or once drained, nothing happens.
+    // A block that is gathered is published by the communication worker. Until it is enqueued, what
+    // was asked for later waits, except for gathers that find a free buffer.
     caf::result<void>(fetch_block),
+    // Without an open backend, or once drained, nothing happens.
+    caf::result<void>(piece_sent),
     // As `fetch_block`, but publishes nothing.
     caf::result<void>(discard_slot),
     // Answers once the backend's drain event is recorded behind everything enqueued so far. Works
@@ -84,4 +98,5 @@ FERRY_LOCAL_MESSAGE(ferry::reload_residents)
 FERRY_LOCAL_MESSAGE(ferry::fetch_block)
 FERRY_LOCAL_MESSAGE(ferry::discard_slot)
 FERRY_LOCAL_MESSAGE(ferry::drain_copies)
+FERRY_LOCAL_MESSAGE(ferry::piece_sent)
 FERRY_LOCAL_MESSAGE(ferry::close_copies)

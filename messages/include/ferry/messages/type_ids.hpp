@@ -5,10 +5,12 @@
 
 #include <ferry/messages/block_prefetcher.hpp>
 #include <ferry/messages/cache_retention.hpp>
+#include <ferry/messages/comm_stream.hpp>
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
+#include <ferry/messages/rank_gate.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/values.hpp>
 
@@ -32,6 +34,13 @@ CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::fetch_block))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::discard_slot))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_copies))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::piece_sent))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::open_gathers))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::gather_piece))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_gathers))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_gathers))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::vote_to_start))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::leave_ranks))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_copies))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::group_staged))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::group_left))

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/platform/communicator.hpp>
+#include <ferry/platform/rendezvous.hpp>
+
+#include <memory>
+
+namespace ferry {
+
+/// This rank's ends of a group of runtimes that start together and gather blocks from each other.
+/// All ranks enable, begin, announce, end and disable the same things in the same order, and run
+/// the same blocks.
+///
+/// A stop leaves the group for good, unless somebody else keeps the ends: others that need this
+/// rank later fail, naming it.
+///
+/// A group whose rank failed is of no use any more, on any rank: make a new one.
+struct rank_group {
+  std::shared_ptr<rendezvous> meeting;
+  /// Used for nothing else: the order of its collectives is the runtime's own.
+  std::shared_ptr<communicator> gathers;
+  nanoseconds patience{std::chrono::seconds{60}}; ///< For the slowest rank to come to a start.
+};
+
+} // namespace ferry

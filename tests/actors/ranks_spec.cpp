@@ -1,0 +1,305 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/actors/runtime.hpp>
+#include <ferry/offload/wait_edges.hpp>
+#include <ferry/platform/host_communicator.hpp>
+#include <ferry/platform/sim_communicator.hpp>
+#include <ferry/platform/sim_device.hpp>
+
+#include "support/catch.hpp"
+#include "support/fake_pipeline.hpp"
+#include "support/resolution.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+using namespace std::chrono_literals;
+using test::fake_module;
+using test::fake_pipeline;
+
+constexpr auto gathered = R"({"mode":"layer","components":["dit","text_encoder"],
+    "layer_options":{"dit":{"weight_transfer":"allgather"}}})";
+constexpr auto all_gathered = R"({"mode":"layer","components":["dit","text_encoder"],
+    "layer_options":{"dit":{"weight_transfer":"allgather"},
+                     "text_encoder":{"weight_transfer":"allgather"}}})";
+
+constexpr std::size_t dit_blocks = 5;
+constexpr std::size_t encoder_blocks = 3;
+
+std::shared_ptr<fake_pipeline> model(unsigned char first = 10) {
+  auto made = std::make_shared<fake_pipeline>(
+      test::node("test.root")
+          ->child("transformer",
+                  test::node("test.dit")->child("blocks", test::blocks(dit_blocks, 700, first)))
+          ->child(
+              "text_encoder",
+              test::node("test.encoder")->child("block", test::blocks(encoder_blocks, 300, 100))));
+  made->declare({.dits = {"transformer"}, .encoders = {"text_encoder"}})
+      .plan({.block_attrs = {{"transformer", {"blocks"}}},
+             .encoder_block_attrs = {{"text_encoder", {"block"}}},
+             .encoder_dlo_weight_replication = {"text_encoder"}});
+  return made;
+}
+
+/// One rank: a device, a pipeline with the same weights as everybody's, and the runtime.
+struct rank {
+  rank(std::shared_ptr<device> target, rank_group ranks)
+      : gpu(std::move(target)), subject(gpu, {.ranks = std::move(ranks), .acquire_deadline = 20s}) {
+  }
+
+  [[nodiscard]] bool run_block(const std::string& path, unsigned char fill) {
+    auto right = false;
+    pipeline->call(path, [&](fake_module& block) {
+      const auto seen = block.own_tensors().at("weight")->bytes();
+      right = std::ranges::count(seen, std::byte{fill}) == std::ssize(seen);
+    });
+    return right;
+  }
+
+  [[nodiscard]] bool run_encoder() {
+    auto right = true;
+    for (std::size_t i = 0; i != encoder_blocks; ++i)
+      right = run_block("text_encoder.block." + std::to_string(i),
+                        static_cast<unsigned char>(100 + i)) &&
+              right;
+    return right;
+  }
+
+  [[nodiscard]] bool run_step() {
+    auto right = true;
+    for (std::size_t i = 0; i != dit_blocks; ++i)
+      right = run_block("transformer.blocks." + std::to_string(i),
+                        static_cast<unsigned char>(10 + i)) &&
+              right;
+    return right;
+  }
+
+  [[nodiscard]] bool request(int steps) {
+    auto right = subject.begin_request().has_value() && run_encoder();
+    for (int step = 0; step != steps; ++step)
+      right = run_step() && right;
+    return subject.end_request() && right;
+  }
+
+  std::shared_ptr<device> gpu;
+  std::shared_ptr<fake_pipeline> pipeline = model();
+  runtime subject;
+};
+
+enum class kind { sim, host };
+
+/// Ranks that are threads of this process.
+class group {
+public:
+  explicit group(int size, kind what, sim_options sim = {}) {
+    auto meetings = make_memory_rendezvous(size);
+    std::vector<std::unique_ptr<communicator>> ends;
+    std::vector<std::shared_ptr<device>> devices;
+    if (what == kind::sim) {
+      machine_ = make_sim_machine(7);
+      std::vector<sim_device*> raw;
+      for (int i = 0; i != size; ++i) {
+        sims_.push_back(std::make_shared<sim_device>(machine_, "rank" + std::to_string(i), sim));
+        devices.push_back(sims_.back());
+        raw.push_back(sims_.back().get());
+      }
+      ends = make_sim_communicators(raw, 20s);
+    } else {
+      std::vector<host_device*> raw;
+      for (int i = 0; i != size; ++i) {
+        auto made =
+            std::make_shared<host_device>(host_device_options{.memory = std::size_t{1} << 20});
+        raw.push_back(made.get());
+        devices.push_back(std::move(made));
+      }
+      ends = make_host_communicators(raw, 20s);
+    }
+    for (std::size_t i = 0; i != devices.size(); ++i)
+      ranks_.push_back(
+          std::make_unique<rank>(devices[i], rank_group{.meeting = std::move(meetings[i]),
+                                                        .gathers = std::move(ends[i]),
+                                                        .patience = 20s}));
+  }
+
+  [[nodiscard]] rank& operator[](std::size_t i) { return *ranks_[i]; }
+  [[nodiscard]] std::size_t size() const { return ranks_.size(); }
+  [[nodiscard]] sim_device& sim(std::size_t i) { return *sims_[i]; }
+  [[nodiscard]] std::size_t races() const {
+    std::size_t all = 0;
+    for (const auto& each : sims_)
+      all += each->race_count();
+    return all;
+  }
+
+  /// Runs `act` for every rank, on a thread each. Returns whether it is true for all.
+  bool all(const std::function<bool(rank&, std::size_t)>& act) {
+    std::vector<std::thread> threads;
+    std::atomic<std::size_t> right = 0;
+    for (std::size_t i = 0; i != size(); ++i)
+      threads.emplace_back([&, i] { right += act(*ranks_[i], i) ? 1 : 0; });
+    for (auto& each : threads)
+      each.join();
+    return right == size();
+  }
+
+private:
+  std::shared_ptr<sim_machine> machine_;
+  std::vector<std::shared_ptr<sim_device>> sims_;
+  std::vector<std::unique_ptr<rank>> ranks_;
+};
+
+offload_config config_of(std::string_view text, std::size_t chunk = std::size_t{64} << 20) {
+  auto made = test::compact(text);
+  made.chunk_bytes = chunk;
+  return made;
+}
+
+TEST_CASE("ranks gather their blocks from each other, and every block has its bytes",
+          "[actors][ranks]") {
+  const auto size = GENERATE(2, 3, 4);
+  const auto what = GENERATE(kind::sim, kind::host);
+  const auto* text = GENERATE(gathered, all_gathered);
+  const auto chunk = GENERATE(std::size_t{64} << 20, std::size_t{1024});
+  CAPTURE(size, what == kind::sim, text, chunk);
+  group ranks(size, what);
+
+  CHECK(ranks.all([&](rank& own, std::size_t) {
+    auto right = own.subject.start() && own.subject.enable(own.pipeline, config_of(text, chunk)) &&
+                 own.request(3) && own.request(2);
+    const auto state = own.subject.state().value();
+    right = right && state.collectives > 0 && state.tickets_in_flight == 0;
+    return own.subject.disable() && own.pipeline->hook_count() == 0 && own.run_encoder() &&
+           own.run_step() && right;
+  }));
+  CHECK(ranks.races() == 0);
+}
+
+TEST_CASE("all ranks make the same gathers, and each copies its part alone", "[actors][ranks]") {
+  group ranks(4, kind::sim);
+  std::vector<offload_state> states(4);
+  REQUIRE(ranks.all([&](rank& own, std::size_t i) {
+    const auto right = own.subject.start() &&
+                       own.subject.enable(own.pipeline, config_of(all_gathered)) && own.request(4);
+    states[i] = own.subject.state().value();
+    return right;
+  }));
+
+  for (std::size_t i = 0; i != 4; ++i) {
+    CHECK(states[i].collectives == states[0].collectives);
+    const auto counters = ranks.sim(i).counters();
+    CHECK(counters.h2d_bytes == ranks.sim(0).counters().h2d_bytes);
+    CHECK(counters.h2d_bytes * 4 == states[i].gathered_bytes);
+    CHECK(counters.d2h_bytes == 0);
+  }
+}
+
+TEST_CASE("one rank alone copies its blocks whole and gathers nothing", "[actors][ranks]") {
+  group ranks(1, kind::sim);
+  auto& own = ranks[0];
+  REQUIRE(own.subject.start());
+
+  REQUIRE(own.subject.enable(own.pipeline, config_of(all_gathered)));
+
+  CHECK(own.request(2));
+  CHECK(own.subject.state()->collectives == 0);
+}
+
+TEST_CASE("ranks that differ all refuse to start, naming who differs and in what",
+          "[actors][ranks]") {
+  group ranks(3, kind::sim);
+  std::vector<failure> reasons(3);
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start())
+      return false;
+    const auto refused =
+        own.subject.enable(own.pipeline, config_of(gathered, i == 2 ? 2048 : 1024 * 3));
+    reasons[i] = refused ? failure{} : refused.error();
+    return !refused && own.pipeline->hook_count() == 0 && own.run_step();
+  }));
+
+  for (const auto& each : reasons) {
+    CHECK(each == reasons[0]);
+    CHECK(each.code == errc::invalid_config);
+    CHECK(each.rank == 2);
+    CHECK_THAT(each.detail, Catch::Contains("rank 2 has configuration"));
+  }
+}
+
+TEST_CASE("a rank that cannot start fails all ranks at once with its cause", "[actors][ranks]") {
+  group ranks(3, kind::sim);
+  std::vector<failure> reasons(3);
+  const auto begun = std::chrono::steady_clock::now();
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start())
+      return false;
+    if (i == 1)
+      ranks.sim(1).inject({.call = device_call::allocate});
+    const auto refused = own.subject.enable(own.pipeline, config_of(gathered));
+    reasons[i] = refused ? failure{} : refused.error();
+    return !refused && own.pipeline->hook_count() == 0 && own.run_step() &&
+           !own.subject.enable(own.pipeline, config_of(gathered));
+  }));
+
+  CHECK(std::chrono::steady_clock::now() - begun < 10s);
+  for (const auto& each : reasons) {
+    CHECK(each.code == reasons[1].code);
+    CHECK_THAT(each.detail, Catch::Contains(reasons[1].detail));
+  }
+  CHECK(reasons[0].rank == 1);
+  CHECK(ranks.sim(0).counters().device_bytes == 0);
+}
+
+TEST_CASE("a configured group that is not the real one is refused on every rank",
+          "[actors][ranks]") {
+  group ranks(2, kind::sim);
+  CHECK(ranks.all([&](rank& own, std::size_t) {
+    auto config = config_of(gathered);
+    config.group_size = 4;
+    const auto refused =
+        own.subject.start() ? own.subject.enable(own.pipeline, config) : result<void>{};
+    return !refused && refused.error().detail.find(
+                           "configured group has 4 ranks, and there are 2") != std::string::npos;
+  }));
+}
+
+TEST_CASE("a rank that fails in a step ends the step of all ranks with its cause",
+          "[actors][ranks]") {
+  const auto what = GENERATE(kind::sim, kind::host);
+  group ranks(3, what);
+  std::atomic<int> told = 0;
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)) ||
+        !own.request(1) || !own.subject.begin_request())
+      return false;
+    if (i == 1) { // As a process that ends: without a word to the others.
+      static_cast<void>(own.subject.stop(10s));
+      return true;
+    }
+    try {
+      while (own.run_step())
+        continue;
+      return false;
+    } catch (const ferry_error& e) {
+      told += e.reason().rank == 1 ? 1 : 0;
+    }
+    return own.subject.stop(10s) && own.pipeline->hook_count() == 0 && own.run_step();
+  }));
+
+  CHECK(told == 2);
+}
+
+} // namespace
+} // namespace ferry
