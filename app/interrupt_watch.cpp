@@ -68,8 +68,8 @@ void interrupt_watch::watch() {
       continue;
     const std::lock_guard lock(mutex_);
     interrupted_ = true;
-    if (act_)
-      act_();
+    for (const auto& act : acts_)
+      act();
   }
 }
 
@@ -77,12 +77,12 @@ interrupt_watch::during::during(interrupt_watch& watch, std::function<void()> ac
   const std::lock_guard lock(watch_.mutex_);
   if (watch_.interrupted_)
     act();
-  watch_.act_ = std::move(act);
+  act_ = watch_.acts_.insert(watch_.acts_.end(), std::move(act));
 }
 
 interrupt_watch::during::~during() {
   const std::lock_guard lock(watch_.mutex_);
-  watch_.act_ = nullptr;
+  watch_.acts_.erase(act_);
 }
 
 } // namespace ferry

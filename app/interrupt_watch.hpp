@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
 
@@ -24,7 +25,7 @@ public:
 
   [[nodiscard]] bool interrupted() const noexcept { return interrupted_; }
 
-  /// What is done on an interrupt while this lives; at once if it has been. One at a time.
+  /// What is done on an interrupt while this lives; at once if it has been. There may be several.
   class during {
   public:
     /// `act` runs on any thread, and ends without anything that the owner has to do first.
@@ -37,6 +38,7 @@ public:
 
   private:
     interrupt_watch& watch_;
+    std::list<std::function<void()>>::iterator act_;
   };
 
 private:
@@ -44,7 +46,7 @@ private:
 
   std::atomic<bool> interrupted_ = false;
   std::mutex mutex_;
-  std::function<void()> act_;
+  std::list<std::function<void()>> acts_;
   struct sigaction before_{};
   int wakes_ = -1; ///< An event counter: the handler adds to it, and the end.
   std::thread watcher_;

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <ferry/offload/sha256.hpp>
+
 #include "models/diffusion_model.hpp"
 
 #include <cstddef>

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdio>
 #include <numeric>
+#include <span>
 
 namespace ferry {
 
@@ -71,9 +72,7 @@ std::string yes_or_no(const std::optional<bool>& value) {
   return *value ? "yes" : "NO";
 }
 
-} // namespace
-
-std::string to_json(const run_report& r) {
+json as_json(const run_report& r) {
   json components = json::object();
   for (const auto& [path, c] : r.components)
     components[path] = {{"bytes", c.bytes},
@@ -83,7 +82,7 @@ std::string to_json(const run_report& r) {
                         {"streamed_bytes", c.streamed_bytes},
                         {"largest_block_bytes", c.largest_block_bytes},
                         {"resident_blocks", c.resident_blocks}};
-  const json report = {
+  return {
       {"strategy", r.strategy},
       {"device", r.device},
       {"ranks", r.ranks},
@@ -114,11 +113,34 @@ std::string to_json(const run_report& r) {
       {"output_equals_resident", or_null(r.output_equals_resident)},
       {"reference_max_abs_error", or_null(r.reference_max_abs_error)},
   };
+}
+
+/// What is wrong on any rank is wrong.
+run_report overall(const std::vector<run_report>& ranks) {
+  auto all = ranks.front();
+  for (const auto& each : std::span(ranks).subspan(1)) {
+    all.races += each.races;
+    if (each.output_equals_resident == false)
+      all.output_equals_resident = false;
+    if (each.reference_max_abs_error > all.reference_max_abs_error)
+      all.reference_max_abs_error = each.reference_max_abs_error;
+  }
+  return all;
+}
+
+} // namespace
+
+std::string to_json(const std::vector<run_report>& ranks) {
+  auto report = as_json(overall(ranks));
+  if (ranks.size() > 1)
+    for (const auto& each : ranks)
+      report["ranks_report"].push_back(as_json(each));
   return report.dump(2);
 }
 
 std::string to_table(const run_report& r) {
-  std::string table = "\n" + r.strategy + " on " + r.device + ", " + std::to_string(r.requests) +
+  const auto ranks = r.ranks == 1 ? "" : ", first of " + std::to_string(r.ranks) + " ranks";
+  std::string table = "\n" + r.strategy + " on " + r.device + ranks + ", " + std::to_string(r.requests) +
                       (r.requests == 1 ? " request, " : " requests, ") + std::to_string(r.steps) +
                       " steps\n";
   line(table, "weights", size_text(r.total_weight_bytes));
@@ -134,6 +156,8 @@ std::string to_table(const run_report& r) {
   if (!r.resident_step_s.empty())
     line(table, "step, all on the device", time_text(median(r.resident_step_s)));
   line(table, "moved to the device", size_text(r.h2d_bytes));
+  if (r.collectives > 0)
+    line(table, "gathered", size_text(r.allgather_bytes));
   line(table, "prefetches", std::to_string(r.prefetches));
   line(table, "blocking loads", std::to_string(r.blocking_loads));
   line(table, "exposed wait", time_text(r.exposed_wait_s));

@@ -66,8 +66,10 @@ struct run_report {
   std::vector<double> resident_step_s; ///< Of the comparison run; for people only.
 };
 
-/// Returns the report as one JSON object.
-[[nodiscard]] std::string to_json(const run_report& report);
+/// Returns the report as one JSON object: that of the first rank, and where there are several ranks
+/// each as `ranks_report`. What must hold for all, holds for the first only if it does for all.
+/// @pre not empty
+[[nodiscard]] std::string to_json(const std::vector<run_report>& ranks);
 
 /// Returns the report as the table that people read.
 [[nodiscard]] std::string to_table(const run_report& report);

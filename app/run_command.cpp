@@ -1,31 +1,23 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <ferry/actors/runtime.hpp>
-#include <ferry/offload/resident_weights.hpp>
-#include <ferry/torch/torch_pipeline.hpp>
-
 #include "command.hpp"
 #include "exit_code.hpp"
 #include "interrupt_watch.hpp"
-#include "output_digests.hpp"
 #include "report.hpp"
-#include "run_measures.hpp"
 #include "run_options.hpp"
-#include "run_output.hpp"
-#include "run_requests.hpp"
+#include "run_rank.hpp"
 #include "run_setup.hpp"
-#include "span_recorder.hpp"
-#include "warm_up.hpp"
 
 #include <CLI/CLI.hpp>
 
-#include <chrono>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,158 +27,13 @@ namespace {
 
 constexpr double reference_tolerance = 1e-3;
 
-/// A run whose options have been checked.
-struct checked_run {
-  const run_options& options;
-  const run_setup& setup;
-  interrupt_watch& interrupt;
-  span_recorder& recorder;
-};
-
-/// Lets `observer` see what `target` does for as long as this lives.
-class observation {
-public:
-  observation(device& target, operation_observer& observer) : target_(target) {
-    target_.attach(&observer);
-  }
-  observation(const observation&) = delete;
-  observation& operator=(const observation&) = delete;
-  ~observation() { target_.attach(nullptr); }
-
-private:
-  device& target_;
-};
-
-/// Refuses to keep all weights on a device that may not hold them.
-result<void> check_resident(const run_setup& setup, const torch_pipeline& subject) {
-  const auto needed = weight_bytes(subject.root());
-  if (!setup.device_memory || *setup.device_memory >= needed)
-    return {};
-  return tl::unexpected(
-      failure{.code = errc::out_of_device_memory,
-              .detail = "--device-memory is " + std::to_string(*setup.device_memory) +
-                        " bytes; needs at least " + std::to_string(needed) +
-                        " with everything on the device, or a --config that offloads"});
-}
-
-run_context context_of(const checked_run& run, reference_run* reference, std::string title) {
-  return {.model = *run.setup.model,
-          .target = *run.setup.target,
-          .interrupt = run.interrupt,
-          .through = nullptr,
-          .reference = reference,
-          .title = std::move(title),
-          .keep = {}};
-}
-
-void throw_if(const result<void>& failed) {
-  if (!failed)
-    throw ferry_error(failed.error());
-}
-
-/// Warms up, unobserved, and returns what that added to the counters.
-result<warm_up_share> warm_up_unseen(const checked_run& run, runtime& through) {
-  auto& target = *run.setup.target;
-  const auto before = through.state();
-  if (!before)
-    return tl::unexpected(before.error());
-  warm_up_share share(target.counters(), *before);
-  target.attach(nullptr);
-  throw_if(warm_up(through, *run.setup.model));
-  target.attach(&run.recorder);
-  const auto after = through.state();
-  if (!after)
-    return tl::unexpected(after.error());
-  share.end(target.counters(), *after);
-  return share;
-}
-
-/// Enables, runs what was asked for, and disables again. What it learns goes into `report`.
-result<run_tally> run_offloaded(const checked_run& run,
-                                const std::shared_ptr<torch_pipeline>& subject, run_context where,
-                                run_report& report) {
-  const auto& setup = run.setup;
-  runtime through(setup.target, {.device_memory = setup.device_memory});
-  if (auto started = through.start(); !started)
-    return tl::unexpected(started.error());
-  if (auto enabled = through.enable(subject, setup.config); !enabled)
-    return tl::unexpected(enabled.error());
-  std::optional<warm_up_share> warmed;
-  if (run.options.requests) {
-    auto share = warm_up_unseen(run, through);
-    if (!share)
-      return tl::unexpected(share.error());
-    warmed = *share;
-  }
-  where.through = &through;
-  auto tally = run_requests(setup.asked, where);
-  auto state = through.state();
-  if (!state)
-    return tl::unexpected(state.error());
-  if (auto disabled = through.disable(); !disabled)
-    return tl::unexpected(disabled.error());
-  if (auto stopped = through.stop(std::chrono::seconds(10)); !stopped)
-    return tl::unexpected(stopped.error());
-  setup.target->attach(nullptr);
-  add_state(report, *state);
-  add_tally(report, tally);
-  add_device(report, *setup.target, run.recorder);
-  report.step_s = run.recorder.step_seconds();
-  if (warmed)
-    warmed->take_out_of(report);
-  return tally;
-}
-
-/// Runs what was asked for with all weights in place, as a device that is large enough would.
-run_tally run_unoffloaded(const checked_run& run, torch_pipeline& subject, const run_context& where,
-                          run_report& report) {
-  const resident_weights everything(subject);
-  if (run.options.requests)
-    throw_if(warm_up(*run.setup.model));
-  auto tally = run_requests(run.setup.asked, where);
-  run.setup.target->attach(nullptr);
-  add_unoffloaded(report, subject);
-  add_tally(report, tally);
-  add_device(report, *run.setup.target, run.recorder);
-  if (run.setup.target->traits().virtual_time)
-    report.step_s.clear();
-  return tally;
-}
-
-/// Runs the requests that have an output once more with everything on the device. Returns whether
-/// that went well.
-bool compare_resident(const checked_run& run, torch_pipeline& subject,
-                      const output_digests& outputs, run_report& report) {
-  std::vector<asked_request> again;
-  std::vector<std::size_t> indices;
-  for (std::size_t i = 0; i < run.setup.asked.size(); ++i) {
-    if (!outputs.has(i))
-      continue;
-    again.push_back(run.setup.asked[i]);
-    indices.push_back(i);
-  }
-  if (again.empty())
-    return true;
-  output_digests expected;
-  auto where = context_of(run, nullptr, "all on the device");
-  where.keep = [&](std::size_t index, const generated& made) {
-    expected.add(indices.at(index), made);
-  };
-  const resident_weights everything(subject);
-  const auto tally = run_requests(again, where);
-  report.output_equals_resident = outputs == expected;
-  if (!run.setup.target->traits().virtual_time)
-    report.resident_step_s = tally.step_s;
-  return tally.failed == 0;
-}
-
-void write_report(const std::string& where, const run_report& report) {
+void write_report(const std::string& where, const std::vector<run_report>& ranks) {
   if (where == "-") {
-    std::puts(to_json(report).c_str());
+    std::puts(to_json(ranks).c_str());
     return;
   }
   std::ofstream file(where);
-  file << to_json(report) << '\n';
+  file << to_json(ranks) << '\n';
   file.close();
   if (!file)
     throw ferry_error(
@@ -198,20 +45,25 @@ exit_code differs(const std::string& what) {
   return exit_code::differs;
 }
 
-exit_code judge(const run_report& outcome, const reference_run* reference) {
-  if (outcome.races > 0) {
-    return report(
-        {.code = errc::internal,
-         .detail = "the simulated device saw " + std::to_string(outcome.races) + " races"},
-        exit_code::failed);
-  }
+/// Says which rank it was, where there are several.
+std::string of_rank(const run_setup& setup, const rank_setup& self) {
+  return setup.ranks == 1 ? "" : " of rank " + std::to_string(self.number);
+}
+
+exit_code judge(const rank_outcome& outcome, const std::string& whose) {
+  const auto& found = outcome.report;
+  if (found.races > 0)
+    return report({.code = errc::internal,
+                   .detail = "the simulated device" + whose + " saw " +
+                             std::to_string(found.races) + " races"},
+                  exit_code::failed);
   auto verdict = exit_code::done;
-  if (outcome.output_equals_resident == false)
-    verdict = differs("the output differs from that of the resident run");
-  const auto& error = outcome.reference_max_abs_error;
+  if (found.output_equals_resident == false)
+    verdict = differs("the output" + whose + " differs from that of the resident run");
+  const auto& error = found.reference_max_abs_error;
   if (error && !(*error <= reference_tolerance))
-    verdict = differs("stage '" + reference->worst()->stage + "' is " + std::to_string(*error) +
-                      " away from the reference; expected at most " +
+    verdict = differs("stage '" + outcome.worst_stage + "'" + whose + " is " +
+                      std::to_string(*error) + " away from the reference; expected at most " +
                       std::to_string(reference_tolerance));
   return verdict;
 }
@@ -243,14 +95,45 @@ exit_code stop_interrupted() {
   return exit_code::interrupted;
 }
 
-void write_results(const checked_run& run, const run_report& report) {
-  const auto& options = run.options;
+/// Returns the ranks of this process, each run on a thread.
+std::vector<rank_outcome> run_ranks(const run_options& options, run_setup& setup,
+                                    interrupt_watch& interrupt) {
+  std::vector<rank_outcome> outcomes(setup.here.size());
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < outcomes.size(); ++i)
+    others.emplace_back(
+        [&, i] { outcomes[i] = run_rank(options, setup, setup.here[i], interrupt); });
+  outcomes.front() = run_rank(options, setup, setup.here.front(), interrupt);
+  for (auto& each : others)
+    each.join();
+  return outcomes;
+}
+
+/// Returns why the run was given up: the first cause, not what the other ranks say of it.
+const rank_outcome* given_up(const run_setup& setup, const std::vector<rank_outcome>& outcomes) {
+  const rank_outcome* found = nullptr;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const auto& reason = outcomes[i].reason;
+    if (!reason)
+      continue;
+    if (reason->rank.value_or(setup.here[i].number) == setup.here[i].number)
+      return &outcomes[i];
+    found = &outcomes[i];
+  }
+  return found;
+}
+
+void write_results(const run_options& options, const run_setup& setup,
+                   const std::vector<rank_outcome>& outcomes) {
+  std::vector<run_report> reports;
+  for (const auto& each : outcomes)
+    reports.push_back(each.report);
   if (options.report != "-")
-    std::fputs(to_table(report).c_str(), stdout);
+    std::fputs(to_table(reports.front()).c_str(), stdout);
   if (options.report)
-    write_report(*options.report, report);
+    write_report(setup.own_file(*options.report), reports);
   if (options.trace)
-    run.recorder.write_trace(*options.trace);
+    outcomes.front().recorder->write_trace(setup.own_file(options.trace->string()));
 }
 
 exit_code run_pipeline(const run_options& options) {
@@ -259,53 +142,24 @@ exit_code run_pipeline(const run_options& options) {
   if (!setup)
     return give_up(setup.error());
 
-  span_recorder recorder(options.trace ? span_recorder::keep::spans : span_recorder::keep::sums);
-  const observation observed(*setup->target, recorder);
-  const checked_run run{options, *setup, interrupt, recorder};
-  const auto subject = std::make_shared<torch_pipeline>(setup->model->description());
-  auto* reference = setup->reference ? &*setup->reference : nullptr;
-  const bool offloads = setup->config.strategy != offload_strategy::none;
-  if (!offloads)
-    if (auto fits = check_resident(*setup, *subject); !fits)
-      return give_up(fits.error());
-
-  output_digests outputs;
-  auto where = context_of(run, reference, "denoising");
-  where.keep = [&](std::size_t index, const generated& made) {
-    if (options.output)
-      write_output(options.requests ? request_directory(*options.output, index) : *options.output,
-                   made);
-    outputs.add(index, made);
-  };
-  run_report report;
-  report.device = setup->target->traits().name;
-  const auto tally = offloads ? run_offloaded(run, subject, where, report)
-                              : run_unoffloaded(run, *subject, where, report);
-  if (!tally)
-    return give_up(tally.error());
+  const auto outcomes = run_ranks(options, *setup, interrupt);
   if (interrupt.interrupted())
     return stop_interrupted();
-  if (tally->failed > 0 && !options.requests)
+  if (const auto* const lost = given_up(*setup, outcomes))
+    return lost->thrown ? report(*lost->reason, exit_code::failed) : give_up(*lost->reason);
+  const auto failed = std::ranges::any_of(
+      outcomes, [](const auto& each) { return each.failed_requests > 0; });
+  if (failed && !options.requests)
     return exit_code::failed;
-
-  report.peak_host_bytes = peak_resident_bytes();
-  for (const auto& [path, component] : report.components)
-    report.total_weight_bytes += component.bytes;
-  if (!offloads)
-    report.peak_device_weight_bytes = report.total_weight_bytes;
-  if (!outputs.empty())
-    report.output_sha256 = outputs.of_latents();
-  if (reference != nullptr)
-    if (const auto worst = reference->worst())
-      report.reference_max_abs_error = worst->max_abs;
-
-  if (options.compare_resident && !compare_resident(run, *subject, outputs, report))
+  if (std::ranges::any_of(outcomes, &rank_outcome::comparison_failed))
     return exit_code::failed;
-  if (interrupt.interrupted())
-    return stop_interrupted();
-  write_results(run, report);
-  const auto verdict = judge(report, reference);
-  return tally->failed > 0 ? exit_code::failed : verdict;
+  write_results(options, *setup, outcomes);
+  auto verdict = exit_code::done;
+  for (std::size_t i = 0; i < outcomes.size(); ++i)
+    if (const auto one = judge(outcomes[i], of_rank(*setup, setup->here[i]));
+        one != exit_code::done && verdict != exit_code::failed)
+      verdict = one;
+  return failed ? exit_code::failed : verdict;
 }
 
 } // namespace

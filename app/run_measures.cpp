@@ -24,6 +24,8 @@ void add_state(run_report& report, const offload_state& state) {
   report.slot_bytes = state.slot_bytes;
   report.pinned_bytes = state.pinned_bytes;
   report.pageable_stores = state.pageable_stores;
+  report.collectives = state.collectives;
+  report.allgather_bytes = state.gathered_bytes;
   report.prefetches = state.prefetches;
   report.blocking_loads = state.blocking_loads;
   report.tickets_in_flight = state.tickets_in_flight;
@@ -64,12 +66,15 @@ void add_tally(run_report& report, const run_tally& tally) {
 }
 
 warm_up_share::warm_up_share(const device_counters& device, const offload_state& state)
-    : h2d_bytes_(device.h2d_bytes), d2h_bytes_(device.d2h_bytes), prefetches_(state.prefetches),
+    : h2d_bytes_(device.h2d_bytes), d2h_bytes_(device.d2h_bytes), collectives_(state.collectives),
+      gathered_bytes_(state.gathered_bytes), prefetches_(state.prefetches),
       blocking_loads_(state.blocking_loads) {}
 
 void warm_up_share::end(const device_counters& device, const offload_state& state) {
   h2d_bytes_ = device.h2d_bytes - h2d_bytes_;
   d2h_bytes_ = device.d2h_bytes - d2h_bytes_;
+  collectives_ = state.collectives - collectives_;
+  gathered_bytes_ = state.gathered_bytes - gathered_bytes_;
   prefetches_ = state.prefetches - prefetches_;
   blocking_loads_ = state.blocking_loads - blocking_loads_;
 }
@@ -77,6 +82,8 @@ void warm_up_share::end(const device_counters& device, const offload_state& stat
 void warm_up_share::take_out_of(run_report& report) const {
   report.h2d_bytes -= h2d_bytes_;
   report.d2h_bytes -= d2h_bytes_;
+  report.collectives -= collectives_;
+  report.allgather_bytes -= gathered_bytes_;
   report.prefetches -= prefetches_;
   report.blocking_loads -= blocking_loads_;
 }

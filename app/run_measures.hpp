@@ -40,6 +40,8 @@ public:
 private:
   std::uint64_t h2d_bytes_;
   std::uint64_t d2h_bytes_;
+  std::uint64_t collectives_;
+  std::uint64_t gathered_bytes_;
   std::uint64_t prefetches_;
   std::uint64_t blocking_loads_;
 };

@@ -63,7 +63,10 @@ void add_device(CLI::App& command, run_options& options) {
       ->add_option("--sim", options.sim_model,
                    "Model of the simulated device, such as link=25GB/s,compute=2ms,jitter=0")
       ->type_name("MODEL");
-  group->add_option("--ranks", options.ranks, "Not in this build: more than one rank (1)")
+  group
+      ->add_option("--ranks", options.ranks,
+                   "Ranks that share the weights, as threads of this process; under torchrun, srun "
+                   "or mpirun the launcher decides (1)")
       ->type_name("N")
       ->check(check_integer);
   group

@@ -28,9 +28,8 @@ struct run_options {
   std::optional<std::string> device_memory;
   std::optional<std::string> sim_model;
 
-  // Known, and refused.
   std::optional<std::int64_t> ranks;
-  std::optional<std::string> compute_dtype;
+  std::optional<std::string> compute_dtype; ///< Known, and refused.
 
   std::optional<std::filesystem::path> requests;
 

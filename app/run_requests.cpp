@@ -59,7 +59,8 @@ public:
       ++tally_.done;
     } else if (!where_.interrupt.interrupted()) {
       ++tally_.failed;
-      report(named(asked_[index], made.error()), exit_code::failed);
+      if (!where_.quiet)
+        report(named(asked_[index], made.error()), exit_code::failed);
     }
   }
 
@@ -82,7 +83,9 @@ private:
   result<generated> compute(std::size_t index) {
     try {
       const auto& what = asked_[index].what;
-      progress_bar bar(title(index), static_cast<std::uint64_t>(what.steps));
+      std::optional<progress_bar> bar;
+      if (!where_.quiet)
+        bar.emplace(title(index), static_cast<std::uint64_t>(what.steps));
       auto made = where_.model.run(what, callbacks(bar));
       if (made)
         return contiguous(std::move(*made));
@@ -109,7 +112,7 @@ private:
            std::to_string(asked_.size());
   }
 
-  run_callbacks callbacks(progress_bar& bar) {
+  run_callbacks callbacks(std::optional<progress_bar>& bar) {
     run_callbacks tell;
     tell.step_begins = [this](std::size_t, std::size_t) {
       if (where_.interrupt.interrupted())
@@ -122,7 +125,8 @@ private:
       mark(mark_step_ended);
       if (!first_allocations_)
         first_allocations_ = where_.target.counters().allocations;
-      bar.advance(1);
+      if (bar)
+        bar->advance(1);
     };
     if (where_.reference != nullptr)
       tell.stage = [this](std::string_view stage, const at::Tensor& value) {

@@ -5,10 +5,10 @@
 
 #include <ferry/offload/config_legacy.hpp>
 #include <ferry/platform/log.hpp>
-#include <ferry/platform/open_device.hpp>
 #include <ferry/platform/quantity.hpp>
 
 #include "models/load_model.hpp"
+#include "open_ranks.hpp"
 #include "request_text.hpp"
 
 #include <unistd.h>
@@ -51,9 +51,6 @@ result<offload_config> read_config(const run_options& options) {
 
 /// Refuses options that this build knows and cannot follow.
 result<void> check_build(const run_options& options) {
-  if (options.ranks && *options.ranks != 1)
-    return refuse("--ranks is " + std::to_string(*options.ranks) +
-                  "; this build does not have several ranks, expected 1");
   if (options.compute_dtype)
     return refuse("--compute-dtype is '" + *options.compute_dtype +
                   "'; this build does not have it and computes in the checkpoint's; leave it out");
@@ -206,7 +203,31 @@ result<std::optional<std::uint64_t>> read_device_memory(const run_options& optio
   return *bytes;
 }
 
+/// Loads the checkpoint once more: ranks have tensors of their own over the same mapped file.
+result<void> load_for(rank_setup& rank, const run_options& options) {
+  auto model = load_model(options.checkpoint);
+  if (!model)
+    return tl::unexpected(model.error());
+  rank.model = std::move(*model);
+  if (!options.reference)
+    return {};
+  auto reference = reference_run::open(*options.reference);
+  if (!reference)
+    return tl::unexpected(reference.error());
+  rank.reference = std::move(*reference);
+  return {};
+}
+
 } // namespace
+
+std::string run_setup::own_file(const std::string& name) const {
+  const auto number = here.front().number;
+  if (here.size() > 1 || number == 0 || name == "-")
+    return name;
+  auto path = std::filesystem::path(name);
+  const auto ending = path.extension().string();
+  return path.replace_extension(".rank" + std::to_string(number) + ending).string();
+}
 
 result<run_setup> set_up(const run_options& options) {
   if (auto built = check_build(options); !built)
@@ -241,16 +262,26 @@ result<run_setup> set_up(const run_options& options) {
   if (auto writable = check_results(options); !writable)
     return tl::unexpected(writable.error());
 
-  auto target =
-      open_device(options.device, {.memory = *memory, .model = options.sim_model.value_or("")});
-  if (!target)
-    return tl::unexpected(target.error());
-  return run_setup{.config = std::move(*config),
-                   .model = std::move(*model),
-                   .asked = std::move(*asked),
-                   .reference = std::move(reference),
-                   .target = std::move(*target),
-                   .device_memory = *memory};
+  auto ranks = open_ranks(options, *memory);
+  if (!ranks)
+    return tl::unexpected(ranks.error());
+  run_setup made{.config = std::move(*config),
+                 .asked = std::move(*asked),
+                 .device_memory = *memory,
+                 .ranks = ranks->size,
+                 .here = {}};
+  for (auto& each : ranks->here)
+    made.here.push_back({.number = each.number,
+                         .target = std::move(each.target),
+                         .group = std::move(each.group),
+                         .model = nullptr,
+                         .reference = std::nullopt});
+  made.here.front().model = std::move(*model);
+  made.here.front().reference = std::move(reference);
+  for (std::size_t i = 1; i < made.here.size(); ++i)
+    if (auto loaded = load_for(made.here[i], options); !loaded)
+      return tl::unexpected(loaded.error());
+  return made;
 }
 
 } // namespace ferry

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/actors/rank_group.hpp>
 #include <ferry/offload/config.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
@@ -15,18 +16,31 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace ferry {
 
+/// What one rank runs, and on what.
+struct rank_setup {
+  int number = 0;
+  std::shared_ptr<device> target;
+  std::optional<rank_group> group; ///< Nothing: it is alone.
+  std::unique_ptr<diffusion_model> model;
+  std::optional<reference_run> reference;
+};
+
 /// Everything a run needs, checked, before anything moves.
 struct run_setup {
   offload_config config;
-  std::unique_ptr<diffusion_model> model;
   std::vector<asked_request> asked; ///< At least one.
-  std::optional<reference_run> reference;
-  std::shared_ptr<device> target;
   std::optional<std::uint64_t> device_memory;
+  int ranks = 1;                ///< In all processes.
+  std::vector<rank_setup> here; ///< Those that this process plays. At least one.
+
+  /// Returns the name of a result of this process: `.rankN` comes before the ending where several
+  /// processes would write the same file.
+  [[nodiscard]] std::string own_file(const std::string& name) const;
 };
 
 /// Reads the configuration, opens checkpoint, reference and device, and checks every request.

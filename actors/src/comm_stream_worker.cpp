@@ -83,8 +83,10 @@ void comm_stream_worker::gather(const gather_piece& message) {
        next = early_.find(++next_)) {
     const auto piece = early_.extract(next).mapped();
     const auto enqueued = attempt([&] { enqueue(piece); });
+    // A call that the group refuses tells less of the cause than the group does.
     if (!enqueued)
-      fail(about(enqueued.error(), through_->at(piece.block).path));
+      fail(about(ranks_->asynchronous_failure().value_or(enqueued.error()),
+                 through_->at(piece.block).path));
   }
 }
 

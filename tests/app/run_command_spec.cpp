@@ -260,6 +260,54 @@ TEST_CASE("device weights stay within the residents and two blocks", "[app][run]
   CHECK(report["peak_device_weight_bytes"] >= 2 * largest);
 }
 
+TEST_CASE("ranks that are threads gather the weights, and each gives the bytes of the resident run",
+          "[app][run][ranks]") {
+  const std::string device = GENERATE("sim", "host");
+  const std::string config = R"({"mode":"layer","components":["dit","text_encoder"],
+      "layer_options":{"dit":{"weight_transfer":"allgather"}}})";
+  const auto done = run_program({"run", data("wan-tiny"), "--config", config, "--device", device,
+                                 "--ranks", "3", "--steps", "2", "--compare-resident", "--report",
+                                 "-"});
+
+  INFO(done.err);
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+  CHECK(report["ranks"] == 3);
+  CHECK(report["output_equals_resident"] == true);
+  REQUIRE(report["ranks_report"].size() == 3);
+  for (const auto& each : report["ranks_report"]) {
+    CHECK(each["collectives"] == report["collectives"]);
+    CHECK(each["output_sha256"] == report["output_sha256"]);
+    // On a host device what lies between the tensors of a block is not copied.
+    CHECK((device == "host" || each["h2d_bytes"] == report["h2d_bytes"]));
+    CHECK(each["d2h_bytes"] == 0);
+    CHECK(each["races"] == 0);
+  }
+  CHECK(report["collectives"] > 0);
+}
+
+TEST_CASE("ranks that gather nothing are each as one alone", "[app][run][ranks]") {
+  const auto done = run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim",
+                                 "--ranks", "2", "--steps", "1", "--report", "-"});
+
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+  REQUIRE(report["ranks_report"].size() == 2);
+  CHECK(report["ranks_report"][1]["collectives"] == 0);
+  CHECK(report["ranks_report"][1]["strategy"] == "layer_wise");
+}
+
+TEST_CASE("too little memory for ranks is refused once, with the rank that it was",
+          "[app][run][ranks]") {
+  const auto done =
+      run_program({"run", data("wan-tiny"), "--config", layer, "--device", "host",
+                   "--device-memory", "4KiB", "--ranks", "2"});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("needs at least"));
+  CHECK(std::count(done.err.begin(), done.err.end(), '\n') == 1);
+}
+
 TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]") {
   using words = std::vector<std::string>;
   const auto [arguments, expected] = GENERATE(table<words, std::string>({
@@ -274,7 +322,8 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
       {{"--device", "sim", "--config", layer, "--sim", "speed=9"}, "speed"},
       {{"--device", "host", "--config", layer, "--sim", "link=1GB/s"}, "expected --device sim"},
       {{"--device", "sim", "--sim", "link=1GB/s"}, "nothing is offloaded"},
-      {{"--ranks", "2"}, "--ranks is 2; this build does not have several ranks"},
+      {{"--ranks", "0"}, "--ranks is 0; expected 1 to 64"},
+      {{"--ranks", "65"}, "--ranks is 65; expected 1 to 64"},
       {{"--compute-dtype", "bf16"}, "--compute-dtype is 'bf16'; this build does not have it"},
       {{"--size", "7by3"}, "7by3"},
       {{"--size", "7x3"}, "size"},

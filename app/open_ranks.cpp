@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "open_ranks.hpp"
+
+#include <ferry/platform/host_communicator.hpp>
+#include <ferry/platform/launcher.hpp>
+#include <ferry/platform/open_device.hpp>
+#include <ferry/platform/sim_communicator.hpp>
+#include <ferry/platform/sim_device.hpp>
+#include <ferry/torch/tcp_store.hpp>
+
+#include "run_options.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+namespace ferry {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::int64_t most_ranks = 64;
+constexpr nanoseconds patience_to_join = 60s;
+constexpr nanoseconds patience_to_start = 10min; // A rank may have to read its checkpoint first.
+constexpr nanoseconds patience_to_gather = 1h;   // One that ends is missed at once.
+
+tl::unexpected<failure> refuse(errc code, std::string detail) {
+  return tl::unexpected(failure{.code = code, .detail = std::move(detail)});
+}
+
+result<std::shared_ptr<device>> open_one(const run_options& options,
+                                         std::optional<std::uint64_t> memory) {
+  auto target =
+      open_device(options.device, {.memory = memory, .model = options.sim_model.value_or("")});
+  if (!target)
+    return tl::unexpected(target.error());
+  return std::shared_ptr<device>(std::move(*target));
+}
+
+/// Connects ranks that are threads of this process.
+opened_ranks connect(std::vector<std::shared_ptr<device>> devices,
+                     std::vector<std::unique_ptr<communicator>> ends) {
+  opened_ranks made{.size = static_cast<int>(devices.size()), .here = {}};
+  auto meetings = make_memory_rendezvous(made.size);
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    made.here.push_back({.number = static_cast<int>(i),
+                         .target = std::move(devices[i]),
+                         .group = rank_group{.meeting = std::move(meetings[i]),
+                                             .gathers = std::move(ends[i]),
+                                             .patience = patience_to_start}});
+  return made;
+}
+
+result<opened_ranks> open_sims(const run_options& options, std::size_t count,
+                               std::optional<std::uint64_t> memory) {
+  auto model = parse_sim_options(options.sim_model.value_or(""));
+  if (!model)
+    return tl::unexpected(model.error());
+  if (memory)
+    model->memory = *memory;
+  const auto machine = make_sim_machine(model->seed);
+  std::vector<std::shared_ptr<device>> devices;
+  std::vector<sim_device*> sims;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto made = std::make_shared<sim_device>(machine, "sim" + std::to_string(i), *model);
+    sims.push_back(made.get());
+    devices.push_back(std::move(made));
+  }
+  return connect(std::move(devices), make_sim_communicators(sims, patience_to_gather));
+}
+
+result<opened_ranks> open_hosts(const run_options& options, std::size_t count,
+                                std::optional<std::uint64_t> memory) {
+  std::vector<std::shared_ptr<device>> devices;
+  std::vector<host_device*> hosts;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto target = open_one(options, memory);
+    if (!target)
+      return tl::unexpected(target.error());
+    hosts.push_back(dynamic_cast<host_device*>(target->get()));
+    if (hosts.back() == nullptr)
+      return refuse(errc::unsupported, "--ranks is " + std::to_string(count) + " and the device " +
+                                           options.device +
+                                           "; expected sim or host, or one process a rank");
+    devices.push_back(std::move(*target));
+  }
+  return connect(std::move(devices), make_host_communicators(hosts, patience_to_gather));
+}
+
+result<opened_ranks> join(const launched_rank& self, const run_options& options,
+                          std::optional<std::uint64_t> memory) {
+  auto target = open_one(options, memory);
+  if (!target)
+    return tl::unexpected(target.error());
+  auto* const host = dynamic_cast<host_device*>(target->get());
+  if (host == nullptr)
+    return refuse(errc::unsupported, "the launcher started " + std::to_string(self.size) +
+                                         " processes and the device is " + options.device +
+                                         "; expected host, or --ranks for ranks that are threads");
+  auto meeting = join_launched_ranks(self, patience_to_join);
+  if (!meeting)
+    return tl::unexpected(meeting.error());
+  auto gathers = join_process_communicator(*host, **meeting, "gathers", patience_to_gather);
+  if (!gathers)
+    return tl::unexpected(gathers.error());
+  opened_ranks made{.size = self.size, .here = {}};
+  made.here.push_back({.number = self.rank,
+                       .target = std::move(*target),
+                       .group = rank_group{.meeting = std::move(*meeting),
+                                           .gathers = std::move(*gathers),
+                                           .patience = patience_to_start}});
+  return made;
+}
+
+} // namespace
+
+result<opened_ranks> open_ranks(const run_options& options,
+                                std::optional<std::uint64_t> device_memory) {
+  const auto launched = read_launcher([](const char* name) { return std::getenv(name); });
+  if (!launched)
+    return tl::unexpected(launched.error());
+  if (*launched && (*launched)->size > 1)
+    return join(**launched, options, device_memory);
+  const auto count = options.ranks.value_or(1);
+  if (count < 1 || count > most_ranks)
+    return refuse(errc::invalid_argument, "--ranks is " + std::to_string(count) +
+                                              "; expected 1 to " + std::to_string(most_ranks));
+  if (count > 1)
+    return options.device == "sim"
+               ? open_sims(options, static_cast<std::size_t>(count), device_memory)
+               : open_hosts(options, static_cast<std::size_t>(count), device_memory);
+  auto target = open_one(options, device_memory);
+  if (!target)
+    return tl::unexpected(target.error());
+  return opened_ranks{.size = 1,
+                      .here = {{.number = 0, .target = std::move(*target), .group = {}}}};
+}
+
+} // namespace ferry

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/actors/rank_group.hpp>
+#include <ferry/platform/device.hpp>
+#include <ferry/platform/error.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace ferry {
+
+struct run_options;
+
+/// One rank that this process plays.
+struct opened_rank {
+  int number = 0;
+  std::shared_ptr<device> target;
+  std::optional<rank_group> group; ///< Nothing: there is one rank.
+};
+
+struct opened_ranks {
+  int size = 1; ///< In all processes.
+  std::vector<opened_rank> here;
+};
+
+/// Opens the device, or one for each of `--ranks`, which are threads of this process. Where a
+/// launcher has started several processes, joins the others as the rank that it says; that waits
+/// for them.
+/// @return `invalid_argument` or `unsupported` for what cannot be opened; as of
+///         `join_launched_ranks`
+[[nodiscard]] result<opened_ranks> open_ranks(const run_options& options,
+                                              std::optional<std::uint64_t> device_memory);
+
+} // namespace ferry

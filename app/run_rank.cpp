@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "run_rank.hpp"
+
+#include <ferry/actors/runtime.hpp>
+#include <ferry/offload/resident_weights.hpp>
+#include <ferry/torch/torch_pipeline.hpp>
+
+#include "caught.hpp"
+#include "interrupt_watch.hpp"
+#include "output_digests.hpp"
+#include "run_measures.hpp"
+#include "run_options.hpp"
+#include "run_output.hpp"
+#include "run_requests.hpp"
+#include "warm_up.hpp"
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ferry {
+
+namespace {
+
+/// One rank whose options have been checked.
+struct checked_run {
+  const run_options& options;
+  const run_setup& setup;
+  rank_setup& self;
+  interrupt_watch& interrupt;
+  span_recorder& recorder;
+};
+
+/// Lets `observer` see what `target` does for as long as this lives.
+class observation {
+public:
+  observation(device& target, operation_observer& observer) : target_(target) {
+    target_.attach(&observer);
+  }
+  observation(const observation&) = delete;
+  observation& operator=(const observation&) = delete;
+  ~observation() { target_.attach(nullptr); }
+
+private:
+  device& target_;
+};
+
+/// Refuses to keep all weights on a device that may not hold them.
+result<void> check_resident(const run_setup& setup, const torch_pipeline& subject) {
+  const auto needed = weight_bytes(subject.root());
+  if (!setup.device_memory || *setup.device_memory >= needed)
+    return {};
+  return tl::unexpected(
+      failure{.code = errc::out_of_device_memory,
+              .detail = "--device-memory is " + std::to_string(*setup.device_memory) +
+                        " bytes; needs at least " + std::to_string(needed) +
+                        " with everything on the device, or a --config that offloads"});
+}
+
+run_context context_of(const checked_run& run, reference_run* reference, std::string title) {
+  return {.model = *run.self.model,
+          .target = *run.self.target,
+          .interrupt = run.interrupt,
+          .through = nullptr,
+          .reference = reference,
+          .title = std::move(title),
+          .quiet = run.self.number != 0,
+          .keep = {}};
+}
+
+void throw_if(const result<void>& failed) {
+  if (!failed)
+    throw ferry_error(failed.error());
+}
+
+/// Warms up, unobserved, and returns what that added to the counters.
+result<warm_up_share> warm_up_unseen(const checked_run& run, runtime& through) {
+  auto& target = *run.self.target;
+  const auto before = through.state();
+  if (!before)
+    return tl::unexpected(before.error());
+  warm_up_share share(target.counters(), *before);
+  target.attach(nullptr);
+  throw_if(warm_up(through, *run.self.model));
+  target.attach(&run.recorder);
+  const auto after = through.state();
+  if (!after)
+    return tl::unexpected(after.error());
+  share.end(target.counters(), *after);
+  return share;
+}
+
+/// Enables, runs what was asked for, and disables again. What it learns goes into `report`.
+result<run_tally> run_offloaded(const checked_run& run,
+                                const std::shared_ptr<torch_pipeline>& subject, run_context where,
+                                run_report& report) {
+  const auto& setup = run.setup;
+  auto& self = run.self;
+  runtime through(self.target,
+                  {.device_memory = setup.device_memory, .ranks = std::exchange(self.group, {})});
+  if (auto started = through.start(); !started)
+    return tl::unexpected(started.error());
+  if (auto enabled = through.enable(subject, setup.config); !enabled)
+    return tl::unexpected(enabled.error());
+  std::optional<warm_up_share> warmed;
+  if (run.options.requests) {
+    auto share = warm_up_unseen(run, through);
+    if (!share)
+      return tl::unexpected(share.error());
+    warmed = *share;
+  }
+  where.through = &through;
+  auto tally = run_requests(setup.asked, where);
+  auto state = through.state();
+  if (!state)
+    return tl::unexpected(state.error());
+  if (auto disabled = through.disable(); !disabled)
+    return tl::unexpected(disabled.error());
+  if (auto stopped = through.stop(std::chrono::seconds(10)); !stopped)
+    return tl::unexpected(stopped.error());
+  self.target->attach(nullptr);
+  add_state(report, *state);
+  add_tally(report, tally);
+  add_device(report, *self.target, run.recorder);
+  report.step_s = run.recorder.step_seconds();
+  if (warmed)
+    warmed->take_out_of(report);
+  return tally;
+}
+
+/// Runs what was asked for with all weights in place, as a device that is large enough would.
+run_tally run_unoffloaded(const checked_run& run, torch_pipeline& subject, const run_context& where,
+                          run_report& report) {
+  const resident_weights everything(subject);
+  if (run.options.requests)
+    throw_if(warm_up(*run.self.model));
+  auto tally = run_requests(run.setup.asked, where);
+  run.self.target->attach(nullptr);
+  add_unoffloaded(report, subject);
+  add_tally(report, tally);
+  add_device(report, *run.self.target, run.recorder);
+  if (run.self.target->traits().virtual_time)
+    report.step_s.clear();
+  return tally;
+}
+
+/// Runs the requests that have an output once more with everything on the device. Returns whether
+/// that went well.
+bool compare_resident(const checked_run& run, torch_pipeline& subject,
+                      const output_digests& outputs, run_report& report) {
+  std::vector<asked_request> again;
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < run.setup.asked.size(); ++i) {
+    if (!outputs.has(i))
+      continue;
+    again.push_back(run.setup.asked[i]);
+    indices.push_back(i);
+  }
+  if (again.empty())
+    return true;
+  output_digests expected;
+  auto where = context_of(run, nullptr, "all on the device");
+  where.keep = [&](std::size_t index, const generated& made) {
+    expected.add(indices.at(index), made);
+  };
+  const resident_weights everything(subject);
+  const auto tally = run_requests(again, where);
+  report.output_equals_resident = outputs == expected;
+  if (!run.self.target->traits().virtual_time)
+    report.resident_step_s = tally.step_s;
+  return tally.failed == 0;
+}
+
+/// What a rank does from the first weight that moves to the last.
+result<void> run_all(const checked_run& run, rank_outcome& outcome) {
+  const auto& options = run.options;
+  auto& self = run.self;
+  auto& report = outcome.report;
+  const observation observed(*self.target, run.recorder);
+  const auto subject = std::make_shared<torch_pipeline>(self.model->description());
+  auto* reference = self.reference ? &*self.reference : nullptr;
+  const bool offloads = run.setup.config.strategy != offload_strategy::none;
+  if (!offloads)
+    if (auto fits = check_resident(run.setup, *subject); !fits)
+      return fits;
+
+  output_digests outputs;
+  auto where = context_of(run, reference, "denoising");
+  where.keep = [&](std::size_t index, const generated& made) {
+    if (options.output && self.number == 0)
+      write_output(options.requests ? request_directory(*options.output, index) : *options.output,
+                   made);
+    outputs.add(index, made);
+  };
+  report.device = self.target->traits().name;
+  report.ranks = run.setup.ranks;
+  const auto tally = offloads ? run_offloaded(run, subject, where, report)
+                              : run_unoffloaded(run, *subject, where, report);
+  if (!tally)
+    return tl::unexpected(tally.error());
+  outcome.failed_requests = tally->failed;
+  if (run.interrupt.interrupted() || (tally->failed > 0 && !options.requests))
+    return {};
+
+  report.peak_host_bytes = peak_resident_bytes();
+  for (const auto& [path, component] : report.components)
+    report.total_weight_bytes += component.bytes;
+  if (!offloads)
+    report.peak_device_weight_bytes = report.total_weight_bytes;
+  if (!outputs.empty())
+    report.output_sha256 = outputs.of_latents();
+  if (reference != nullptr)
+    if (const auto worst = reference->worst()) {
+      report.reference_max_abs_error = worst->max_abs;
+      outcome.worst_stage = worst->stage;
+    }
+  if (options.compare_resident && !compare_resident(run, *subject, outputs, report))
+    outcome.comparison_failed = true;
+  return {};
+}
+
+} // namespace
+
+rank_outcome run_rank(const run_options& options, const run_setup& setup, rank_setup& self,
+                      interrupt_watch& interrupt) {
+  rank_outcome outcome;
+  outcome.recorder = std::make_unique<span_recorder>(
+      options.trace ? span_recorder::keep::spans : span_recorder::keep::sums);
+  try {
+    auto done = run_all({options, setup, self, interrupt, *outcome.recorder}, outcome);
+    if (!done)
+      outcome.reason = std::move(done.error());
+  } catch (const std::exception&) {
+    outcome.reason = caught();
+    outcome.thrown = true;
+  }
+  return outcome;
+}
+
+} // namespace ferry
