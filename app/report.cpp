@@ -140,9 +140,9 @@ std::string to_json(const std::vector<run_report>& ranks) {
 
 std::string to_table(const run_report& r) {
   const auto ranks = r.ranks == 1 ? "" : ", first of " + std::to_string(r.ranks) + " ranks";
-  std::string table = "\n" + r.strategy + " on " + r.device + ranks + ", " + std::to_string(r.requests) +
-                      (r.requests == 1 ? " request, " : " requests, ") + std::to_string(r.steps) +
-                      " steps\n";
+  std::string table =
+      "\n" + r.strategy + " on " + r.device + ranks + ", " + std::to_string(r.requests) +
+      (r.requests == 1 ? " request, " : " requests, ") + std::to_string(r.steps) + " steps\n";
   line(table, "weights", size_text(r.total_weight_bytes));
   line(table, "peak on the device", size_text(r.peak_device_weight_bytes));
   if (r.slot_bytes > 0)

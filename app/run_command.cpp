@@ -147,8 +147,8 @@ exit_code run_pipeline(const run_options& options) {
     return stop_interrupted();
   if (const auto* const lost = given_up(*setup, outcomes))
     return lost->thrown ? report(*lost->reason, exit_code::failed) : give_up(*lost->reason);
-  const auto failed = std::ranges::any_of(
-      outcomes, [](const auto& each) { return each.failed_requests > 0; });
+  const auto failed =
+      std::ranges::any_of(outcomes, [](const auto& each) { return each.failed_requests > 0; });
   if (failed && !options.requests)
     return exit_code::failed;
   if (std::ranges::any_of(outcomes, &rank_outcome::comparison_failed))

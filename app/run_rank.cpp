@@ -230,8 +230,8 @@ result<void> run_all(const checked_run& run, rank_outcome& outcome) {
 rank_outcome run_rank(const run_options& options, const run_setup& setup, rank_setup& self,
                       interrupt_watch& interrupt) {
   rank_outcome outcome;
-  outcome.recorder = std::make_unique<span_recorder>(
-      options.trace ? span_recorder::keep::spans : span_recorder::keep::sums);
+  outcome.recorder = std::make_unique<span_recorder>(options.trace ? span_recorder::keep::spans
+                                                                   : span_recorder::keep::sums);
   try {
     auto done = run_all({options, setup, self, interrupt, *outcome.recorder}, outcome);
     if (!done)

@@ -26,8 +26,8 @@ struct run_context {
   interrupt_watch& interrupt;         ///< Ends the request that runs; no other begins.
   runtime* through = nullptr;         ///< Has the model enabled; null: all weights are in place.
   reference_run* reference = nullptr; ///< Each stage is compared with it, if there is one.
-  std::string title; ///< Of the progress bar, before the number of the request.
-  bool quiet = false; ///< Neither a bar nor a word of requests that fail.
+  std::string title;                  ///< Of the progress bar, before the number of the request.
+  bool quiet = false;                 ///< Neither a bar nor a word of requests that fail.
   /// Takes what a request ended in, once it has ended. If this throws, the request has failed.
   std::function<void(std::size_t index, const generated& made)> keep;
 };

@@ -16,7 +16,9 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -299,6 +301,72 @@ TEST_CASE("a rank that fails in a step ends the step of all ranks with its cause
   }));
 
   CHECK(told == 2);
+}
+
+/// Returns whether all ranks saw the right bytes in a life without `forgotten`: two requests, one
+/// of which leaves blocks out, and a disable while blocks are on their way.
+bool life_without(std::string_view forgotten, std::size_t& races, std::set<std::string>* seen) {
+  group ranks(2, kind::sim);
+  for (std::size_t i = 0; i != ranks.size() && !forgotten.empty(); ++i)
+    ranks.sim(i).forget(forgotten);
+  const auto right = ranks.all([&](rank& own, std::size_t) {
+    try {
+      auto good = own.subject.start() &&
+                  own.subject.enable(own.pipeline, config_of(gathered, 1024)) && own.request(3) &&
+                  own.subject.begin_request() && own.run_step();
+      good = good && own.run_block("transformer.blocks.3", 13) && own.run_encoder();
+      return own.subject.end_request() && own.subject.disable() && good;
+    } catch (const ferry_error&) {
+      return false;
+    }
+  });
+  races = ranks.races();
+  if (seen != nullptr)
+    for (std::size_t i = 0; i != ranks.size(); ++i)
+      for (const auto& edge : ranks.sim(i).edges_seen())
+        seen->insert(edge);
+  return right;
+}
+
+/// Returns how many races there are if rank 0 fails to copy anything from its `nth` copy on, while
+/// gathers are under way, and everybody stops.
+std::size_t races_after_failure(std::string_view forgotten, std::uint64_t nth) {
+  group ranks(2, kind::sim);
+  for (std::size_t i = 0; i != ranks.size() && !forgotten.empty(); ++i)
+    ranks.sim(i).forget(forgotten);
+  ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(all_gathered)))
+      return false;
+    if (i == 0)
+      ranks.sim(0).inject({.call = device_call::copy, .after = nth});
+    try {
+      static_cast<void>(own.request(3));
+    } catch (const ferry_error&) {
+      // Each rank is told.
+    }
+    return own.subject.stop(10s).has_value();
+  });
+  return ranks.races();
+}
+
+TEST_CASE("without any one of its wait edges a gathering backend races or computes on wrong bytes",
+          "[actors][ranks][edges]") {
+  std::size_t races = 0;
+  std::set<std::string> seen;
+  REQUIRE(life_without("", races, &seen));
+  REQUIRE(races == 0);
+  for (const auto& edge : gather_wait_edges)
+    CHECK(seen.contains(edge.name));
+
+  for (const auto& edge : gather_wait_edges) {
+    INFO("without the edge '" << edge.name << "' nothing goes wrong");
+    auto wrong = !life_without(edge.name, races, nullptr) || races > 0;
+    for (std::uint64_t nth = 0; nth != 12 && !wrong; ++nth) {
+      CHECK(races_after_failure("", nth) == 0);
+      wrong = races_after_failure(edge.name, nth) > 0;
+    }
+    CHECK(wrong);
+  }
 }
 
 } // namespace
