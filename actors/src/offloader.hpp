@@ -106,6 +106,8 @@ private:
   void settle(result_handler then);
   void expire();
   void cancel(const cancel_request& message);
+  /// A cancel that comes from now on finds nothing to cancel.
+  void end_run() noexcept;
   void refuse_waiting(const failure& cause);
   caf::result<answered> end(const end_request& message);
   caf::result<answered> announce(const announce_blocks& message);
@@ -195,7 +197,7 @@ private:
   phase phase_ = phase::idle;
   bool in_request_ = false;
   bool unsettled_ = false; ///< The end of the last request is not known to have reached the others.
-  request_id running_{};   ///< The request that runs, begins or ends.
+  std::optional<request_id> running_; ///< The request that runs, begins or ends.
   std::deque<waiting_request> waiting_;
   std::optional<failure> refusal_; ///< Set once drained.
   bool failed_ = false;            ///< The refusal is a failure, not a stop.

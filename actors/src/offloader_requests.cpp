@@ -13,7 +13,7 @@ caf::result<answered> offloader::queue(const queue_request& message) {
   if (!can_queue())
     check_enabled();
   const auto has_id = [&](const waiting_request& each) { return each.id == message.id; };
-  if ((in_request_ && running_ == message.id) || std::ranges::any_of(waiting_, has_id))
+  if (running_ == message.id || std::ranges::any_of(waiting_, has_id))
     throw ferry_error{{errc::invalid_argument,
                        "request " + std::to_string(static_cast<std::uint64_t>(message.id)) +
                            " waits or runs already"}};
@@ -111,13 +111,19 @@ void offloader::cancel(const cancel_request& message) {
     waiting_.erase(found);
     return;
   }
-  const auto runs = phase_ == phase::changing || in_request_;
-  if (!runs || running_ != message.id)
+  if (running_ != message.id)
     throw ferry_error{{errc::not_found, "request " +
                                             std::to_string(static_cast<std::uint64_t>(message.id)) +
                                             " neither waits nor runs"}};
   if (placement_ != nullptr)
     placement_->through()->board().cancel(true);
+}
+
+void offloader::end_run() noexcept {
+  in_request_ = false;
+  running_.reset();
+  if (placement_ != nullptr)
+    placement_->through()->board().cancel(false);
 }
 
 void offloader::refuse_waiting(const failure& cause) {
@@ -127,7 +133,7 @@ void offloader::refuse_waiting(const failure& cause) {
 
 caf::result<answered> offloader::end(const end_request& message) {
   if (placement_ != nullptr && has_failed())
-    in_request_ = false;
+    end_run();
   check_enabled();
   if (!in_request_)
     throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
@@ -210,8 +216,8 @@ void offloader::finish_change(const caf::typed_response_promise<answered>& promi
                               result<answered> outcome, bool in_request) {
   phase_ = phase::enabled;
   in_request_ = in_request;
-  if (!in_request_ && placement_ != nullptr)
-    placement_->through()->board().cancel(false);
+  if (!in_request_)
+    end_run();
   if (placement_ != nullptr && outcome && placement_->through()->board().failed())
     outcome = tl::unexpected(placement_->through()->board().first_failure());
   deliver(promise, std::move(outcome));

@@ -97,7 +97,7 @@ enabled offloader::delegate(const enable_pipeline& message) {
     throw ferry_error{finished.error()};
   }
   delegate_ = message.subject;
-  in_request_ = false;
+  end_run();
   phase_ = phase::enabled;
   return {.placed = true, .gate = nullptr, .stamp = std::move(*finished)};
 }
@@ -243,7 +243,7 @@ void offloader::open(const causal_stamp& bound) {
 
 void offloader::finish_enable(const causal_stamp& primed) {
   phase_ = phase::enabled;
-  in_request_ = false;
+  end_run();
   allocations_before_ = owner_->counters().allocations;
   const auto& transfers = placement_->plan().transfers;
   log(log_level::info, "ferry.actors",
@@ -407,7 +407,7 @@ result<void> offloader::take_back() {
     group_port_->close();
     group_port_ = nullptr;
     placement_ = nullptr;
-    in_request_ = false;
+    end_run();
     unsettled_ = false;
     lease_.reset();
     tell(this, host_memory_, give_back_leases{});

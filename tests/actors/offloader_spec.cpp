@@ -5,10 +5,9 @@
 #include <ferry/offload/block_gate.hpp>
 #include <ferry/platform/sim_device.hpp>
 
-#include "support/actor_world.hpp"
-#include "support/byte_blocks.hpp"
 #include "support/catch.hpp"
-#include "support/fake_actors.hpp"
+#include "support/life_plans.hpp"
+#include "support/offloader_rig.hpp"
 
 #include <chrono>
 
@@ -16,57 +15,57 @@ namespace ferry {
 namespace {
 
 using namespace std::chrono_literals;
-using test::actor_world;
-using test::byte_blocks;
+using test::offloader_rig;
+using test::queue;
 
-queue_request queue(std::uint64_t id, causal_stamp stamp = {}) {
-  return {request_id{id}, 5s, std::move(stamp)};
+constexpr auto whole = R"({"mode":"module","components":["dit","text_encoder"]})";
+
+/// New bytes for the tensor of the denoiser that is resident while its blocks are streamed.
+update_weights new_resident(const offloader_rig& rig) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(16, std::byte{7});
+  const const_bytes seen{*bytes};
+  const weight_value value{"pos", dtype::f32, {4}, seen, bytes};
+  return {std::make_shared<const weight_update>(weight_update{"transformer", {value}}),
+          rig.gpu->stamp()};
 }
 
-/// The real offloader, prefetcher and copy worker, moved message by message.
-struct offloader_rig {
-  offloader_rig() {
-    REQUIRE(world.ask<void>(copies, start_child{1}));
-    REQUIRE(world.ask<void>(prefetcher, start_child{1}));
-    REQUIRE(world.ask<void>(stager, start_child{1}));
-    REQUIRE(world.ask<void>(subject, start_child{1}));
-  }
-  ~offloader_rig() {
-    static_cast<void>(world.ask<answered>(subject, release_child{1s}));
-    static_cast<void>(world.ask<answered>(stager, release_child{1s}));
-    static_cast<void>(world.ask<answered>(prefetcher, release_child{1s}));
-    static_cast<void>(world.ask<answered>(copies, release_child{1s}));
-    kill(subject);
-    kill(supervisor);
+/// Serves no group and fails as many ends of requests as it is told to.
+class failing_stager final : public component_stager_actor::base {
+public:
+  failing_stager(caf::actor_config& config, test::message_log log, std::shared_ptr<int> failures)
+      : component_stager_actor::base(config), log_(std::move(log)), left_(std::move(failures)) {}
+
+  behavior_type make_behavior() override {
+    return {
+        [](const open_groups&) -> caf::result<answered> { return answered{}; },
+        [](const drain_groups&) -> caf::result<answered> { return answered{}; },
+        [](const close_groups&) -> caf::result<answered> { return answered{}; },
+        [](const demand_group&) -> caf::result<void> { return caf::unit; },
+        [](const use_cache_retention&) -> caf::result<void> { return caf::unit; },
+        [](const stage_group_in&) -> caf::result<answered> { return answered{}; },
+        [](const stage_group_out&) -> caf::result<answered> { return answered{}; },
+        [this](const begin_request&) -> caf::result<answered> {
+          log_->push_back("begin");
+          return answered{};
+        },
+        [this](const end_request&) -> caf::result<answered> {
+          log_->push_back("end");
+          if ((*left_)-- > 0)
+            return to_error({errc::device_failure, "a group stays"});
+          return answered{};
+        },
+        [](const start_child&) -> caf::result<void> { return caf::unit; },
+        [](const drain_child&) -> caf::result<void> { return caf::unit; },
+        [this](const release_child&) -> caf::result<answered> {
+          quit();
+          return answered{};
+        },
+    };
   }
 
-  template <class Answer, class Message>
-  [[nodiscard]] test::question<Answer> question(Message message) {
-    return {world.system(), subject, std::move(message)};
-  }
-  [[nodiscard]] result<enabled> enable() {
-    return world.ask<enabled>(subject, enable_weights{blocks.weights(), gpu->stamp()});
-  }
-  template <class Message>
-  [[nodiscard]] errc refusal(Message message) {
-    const auto answer = world.ask<answered>(subject, std::move(message));
-    REQUIRE_FALSE(answer);
-    return answer.error().code;
-  }
-
-  actor_world world;
-  std::shared_ptr<sim_device> gpu = std::make_shared<sim_device>(sim_options{});
-  byte_blocks blocks{{4}, 1};
-  test::fake_supervisor::reports reports = std::make_shared<std::vector<child_failed>>();
-  supervisor_actor supervisor = world.system().spawn<test::fake_supervisor>(reports);
-  host_memory_actor memory = spawn_host_memory(world.system(), {});
-  copy_stream_actor copies = spawn_copy_stream_worker(world.system(), gpu, supervisor);
-  block_prefetcher_actor prefetcher =
-      spawn_block_prefetcher(world.system(), gpu, copies, supervisor);
-  component_stager_actor stager = spawn_component_stager(world.system(), threading::pooled, gpu);
-  offloader_actor subject =
-      spawn_offloader(world.system(), threading::pooled, gpu, {.request_deadline = 5s}, memory,
-                      copies, prefetcher, stager, supervisor);
+private:
+  test::message_log log_;
+  std::shared_ptr<int> left_;
 };
 
 TEST_CASE("an enable answers with the gate once the first blocks are on their way",
@@ -230,6 +229,106 @@ TEST_CASE("a release waits for the block in use no longer than its deadline, and
   CHECK_THAT(released.error().detail, Catch::Contains("blocks.1"));
   answer->gate->release(block_id{1});
   CHECK(rig.world.ask<answered>(rig.subject, release_child{1s}));
+}
+
+TEST_CASE(
+    "a cancel of a request that is over finds nothing, whatever is carried out, and leaves the "
+    "next request alone",
+    "[actors][offloader]") {
+  offloader_rig rig;
+  const auto model = test::mortal_pipeline();
+  REQUIRE(rig.enable(model, test::both));
+  REQUIRE(rig.world.ask<answered>(rig.subject, queue(1)));
+  REQUIRE(rig.world.ask<answered>(rig.subject, end_request{}));
+  auto updating = rig.question<weights_updated>(new_resident(rig));
+  auto cancelling = rig.question<void>(cancel_request{request_id{1}});
+
+  rig.world.dispatch_messages();
+
+  CHECK(updating.outcome());
+  REQUIRE_FALSE(cancelling.outcome());
+  CHECK(cancelling.outcome().error().code == errc::not_found);
+  const auto begun = rig.world.ask<answered>(rig.subject, queue(2));
+  REQUIRE(begun);
+  rig.gpu->observe(begun->stamp);
+  CHECK_NOTHROW(model->call("text_encoder.block.0", [](test::fake_module&) {}));
+}
+
+TEST_CASE("a request that fails with its backend is over once that is disabled",
+          "[actors][offloader]") {
+  offloader_rig rig;
+  REQUIRE(rig.enable());
+  REQUIRE(rig.world.ask<answered>(rig.subject, queue(1)));
+  REQUIRE(rig.world.ask<void>(rig.subject, drain_child{{errc::device_failure, "first"}, true}));
+  REQUIRE(rig.world.ask<answered>(rig.subject, disable_backend{}));
+
+  CHECK_FALSE(rig.world.ask<void>(rig.subject, cancel_request{request_id{1}}));
+}
+
+TEST_CASE("a request that comes during an update has its turn after it", "[actors][offloader]") {
+  offloader_rig rig;
+  REQUIRE(rig.enable(test::mortal_pipeline(), test::both));
+  auto updating = rig.question<weights_updated>(new_resident(rig));
+  auto beginning = rig.question<answered>(queue(1));
+
+  rig.world.dispatch_messages();
+
+  CHECK(updating.outcome());
+  REQUIRE(beginning.answered());
+  CHECK(beginning.outcome());
+}
+
+TEST_CASE("a release that comes during an update takes effect behind it", "[actors][offloader]") {
+  offloader_rig rig;
+  REQUIRE(rig.enable(test::mortal_pipeline(), test::both));
+  auto updating = rig.question<weights_updated>(new_resident(rig));
+  auto releasing = rig.question<answered>(release_child{1s});
+
+  rig.world.dispatch_messages();
+
+  CHECK(updating.outcome());
+  REQUIRE(releasing.answered());
+  CHECK(releasing.outcome());
+  CHECK(rig.gpu->counters().device_bytes == 0);
+}
+
+TEST_CASE("residents that cannot be loaded as before a failed update fail the runtime, and the "
+          "supervisor hears of it",
+          "[actors][offloader]") {
+  offloader_rig rig;
+  REQUIRE(rig.enable(test::mortal_pipeline(), test::both));
+  auto updating = rig.question<weights_updated>(new_resident(rig));
+
+  // The copies of the update, then those of its rollback.
+  for (int failures = 0; failures != 2;) {
+    rig.gpu->inject({.call = device_call::copy});
+    REQUIRE(rig.world.dispatch_message());
+    failures += rig.gpu->cancel_failure() ? 1 : 0;
+  }
+  rig.world.dispatch_messages();
+
+  CHECK_FALSE(updating.outcome());
+  REQUIRE(rig.reports->size() == 1);
+  CHECK(rig.reports->front().name == "resident weights");
+  CHECK(rig.world.ask<offload_state>(rig.subject, query_offload{})->first_failure);
+  CHECK(rig.refusal(queue(1)) == errc::device_failure);
+}
+
+TEST_CASE("an end that did not reach everybody is made up for before the next request begins",
+          "[actors][offloader]") {
+  const auto log = test::make_message_log();
+  const auto failures = std::make_shared<int>(3);
+  offloader_rig rig{[&](test::actor_world& world, const auto&) {
+    return component_stager_actor{world.system().spawn<failing_stager>(log, failures)};
+  }};
+  REQUIRE(rig.enable(test::mortal_pipeline(), whole));
+  REQUIRE(rig.world.ask<answered>(rig.subject, queue(1)));
+
+  CHECK(rig.refusal(end_request{}) == errc::device_failure);
+  CHECK(rig.refusal(queue(2)) == errc::device_failure);
+  CHECK(rig.world.ask<answered>(rig.subject, queue(3)));
+
+  CHECK(*log == std::vector<std::string>{"begin", "end", "end", "end", "end", "begin"});
 }
 
 } // namespace
