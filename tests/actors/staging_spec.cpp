@@ -185,6 +185,26 @@ TEST_CASE("what comes first in a request is on its way when the request has begu
   CHECK(run.on_device("transformer"));
 }
 
+TEST_CASE("which component comes first is learned anew in each request", "[actors][staging]") {
+  staged run;
+  const auto run_in_order = [&](const char* first, const char* second) {
+    REQUIRE(run.subject.begin_request());
+    REQUIRE(run.call(first));
+    REQUIRE(run.call(second));
+    REQUIRE(run.subject.end_request());
+  };
+
+  // The first one is there before it is called, so that nothing is demanded but the second.
+  run_in_order("text_encoder", "transformer");
+  REQUIRE(run.subject.begin_request());
+  CHECK(run.on_device("text_encoder"));
+  REQUIRE(run.subject.end_request());
+
+  run_in_order("transformer", "text_encoder");
+  REQUIRE(run.subject.begin_request());
+  CHECK(run.on_device("transformer"));
+}
+
 TEST_CASE("an unselected component stays, and still makes the others leave", "[actors][staging]") {
   staged run{whole_dit};
   REQUIRE(run.call("transformer"));

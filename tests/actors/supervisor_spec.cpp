@@ -281,5 +281,68 @@ TEST_CASE("a late notice about an earlier generation does not touch the present 
   CHECK(ours.state().running == strings{"a", "b", "c"});
 }
 
+TEST_CASE("a failure that is told while the children start is the answer, whatever else fails",
+          "[actors][supervisor]") {
+  const auto second_fails = GENERATE(false, true);
+  CAPTURE(second_fails);
+  family ours;
+  if (second_fails)
+    ours.how->fails_to_start = {"b"};
+  test::question<void> starting{ours.world.system(), ours.subject, start_children{}};
+  while (ours.log->empty())
+    REQUIRE(ours.world.dispatch_message());
+
+  post(ours.subject, child_failed{"a", 1, {errc::device_failure, "a lost its stream"}});
+  ours.world.dispatch_messages();
+
+  REQUIRE(starting.answered());
+  REQUIRE_FALSE(starting.outcome());
+  CHECK(starting.outcome().error().detail == "a lost its stream");
+  CHECK(ours.state().running.empty());
+}
+
+TEST_CASE("nothing is started again once the children are drained", "[actors][supervisor]") {
+  family ours{when_it_ends::restart};
+  REQUIRE(ours.start());
+  post(ours.subject, child_failed{"a", 1, {errc::device_failure, "first"}});
+  ours.world.dispatch_messages();
+  ours.log->clear();
+
+  kill(ours.children["b"]);
+  ours.world.dispatch_messages();
+
+  CHECK(ours.log->empty());
+  CHECK(ours.state().first_cause.detail == "first");
+}
+
+TEST_CASE("a child that ends during a stop is no failure", "[actors][supervisor]") {
+  const auto policy = GENERATE(when_it_ends::stop_all, when_it_ends::restart);
+  family ours{policy};
+  REQUIRE(ours.start());
+  ours.how->never_releases = {"c"};
+  test::question<stopped> stopping{ours.world.system(), ours.subject, stop_children{1s}};
+  ours.world.dispatch_messages();
+  ours.log->clear();
+
+  kill(ours.children["b"]);
+  ours.world.dispatch_messages();
+
+  CHECK_FALSE(ours.state().failed);
+  CHECK(ours.log->empty());
+}
+
+TEST_CASE("every start may restart a child three times", "[actors][supervisor]") {
+  family ours{when_it_ends::restart};
+  for (int start = 0; start != 2; ++start) {
+    REQUIRE(ours.start());
+    for (int i = 0; i != 3; ++i) {
+      kill(ours.children["b"]);
+      ours.world.dispatch_messages();
+      REQUIRE_FALSE(ours.state().failed);
+    }
+    REQUIRE(ours.stop()->late.empty());
+  }
+}
+
 } // namespace
 } // namespace ferry

@@ -163,6 +163,20 @@ TEST_CASE("what was prefetched before an update is fetched again", "[actors][wei
   CHECK(run.gpu->race_count() == 0);
 }
 
+TEST_CASE(
+    "a group that is on the device leaves before an update, and comes back with the new bytes",
+    "[actors][weights]") {
+  updated run(whole);
+  REQUIRE(run.subject.stage_in("transformer"));
+
+  REQUIRE(run.subject.update_weights(new_denoiser()));
+
+  CHECK_FALSE(run.subject.state()->components.at("transformer").on_device);
+  const auto seen = run.forward();
+  REQUIRE(run.subject.disable());
+  CHECK(seen == seen_by(*run.model));
+}
+
 TEST_CASE("the order that was learned survives an update", "[actors][weights]") {
   updated run;
   const auto backwards = [&] {
