@@ -101,7 +101,8 @@ struct query_offload {};
 /// Offloads one pipeline at a time: what a scheduler talks to.
 ///
 /// A message that comes while an enable, a disable or a request transition is being carried out is
-/// refused with `busy`, except `queue_request`, `cancel_request` and `query_offload`.
+/// refused with `busy`, except `cancel_request` and `query_offload`, and `queue_request` during a
+/// request transition or a weight update.
 using offloader_actor = actor_interface<
     // Answers when the first forward may run. Whatever can be rejected is rejected before anything
     // is touched. Any failure leaves ordinary tensors with exact values and no hooks. Fails with
