@@ -27,16 +27,24 @@ void host_communicator::all_gather(stream_id stream, mutable_bytes output, const
   if (const auto cause = exchange_->failed())
     throw device_error(errc::transfer_aborted, "all_gather",
                        "the group has failed: " + describe(*cause));
-  device_->gather(stream, tag, (ranks - 1) * shard.size(),
-                  [shared = exchange_, number = next_, output, shard, tag](bool device_works) {
-                    if (device_works)
-                      shared->gather(number, output, shard, tag);
-                    else
-                      shared->fail(
-                          {.code = errc::device_poisoned,
-                           .detail = "the device of rank " + std::to_string(shared->rank()) +
-                                     " failed before collective " + std::to_string(number)});
-                  });
+  const auto device_lost = [shared = exchange_, number = next_] {
+    shared->fail({.code = errc::device_poisoned,
+                  .detail = "the device of rank " + std::to_string(shared->rank()) +
+                            " failed before collective " + std::to_string(number)});
+  };
+  try {
+    device_->gather(
+        stream, tag, (ranks - 1) * shard.size(),
+        [shared = exchange_, device_lost, number = next_, output, shard, tag](bool device_works) {
+          if (device_works)
+            shared->gather(number, output, shard, tag);
+          else
+            device_lost();
+        });
+  } catch (const device_error&) {
+    device_lost();
+    throw;
+  }
   ++next_;
 }
 
