@@ -29,7 +29,11 @@ comm_stream_worker::behavior_type comm_stream_worker::make_behavior() {
   };
 }
 
+// Others would wait for ever for what this rank does not send if it was ended before its time.
 void comm_stream_worker::on_exit() {
+  if (lane_)
+    ranks_->abort({errc::transfer_aborted, "comm_stream_worker ended by itself"});
+  lane_.reset();
   through_ = nullptr;
   ranks_ = nullptr;
   copies_ = nullptr;
@@ -69,13 +73,25 @@ answered comm_stream_worker::open(const open_gathers& message) {
     throw ferry_error{{errc::busy, "the communication worker serves a backend already"}};
   FERRY_ASSERT(lane_.has_value());
   const host_thread::scope scope{lane_->me, message.stamp};
+  permit_ = message.through->exchanging();
+  const auto held = permit_->begin(lane_->gathers);
+  if (!held)
+    throw ferry_error{{errc::not_enabled, "the backend was taken back before it was opened"}};
   through_ = message.through;
   next_ = 0;
   early_.clear();
   return {owner_->stamp()};
 }
 
+work_permit::use_lock comm_stream_worker::keep() {
+  auto held = permit_ == nullptr ? work_permit::use_lock{} : permit_->use();
+  if (!held)
+    through_ = nullptr;
+  return held;
+}
+
 void comm_stream_worker::gather(const gather_piece& message) {
+  const auto held = keep();
   if (idle())
     return;
   early_.emplace(message.sequence, message);
@@ -96,7 +112,7 @@ void comm_stream_worker::enqueue(const gather_piece& piece) {
   const auto& chunk = manifest.chunks[piece.chunk];
   auto& slot = through_->at(piece.slot);
   auto& input = through_->input(piece.sequence);
-  auto& comm = lane_->gathers;
+  auto& comm = *lane_->gathers;
   comm.wait(input.landed, gather_waits_fetch);
   if (piece.after_last_use)
     comm.wait(slot.last_use, gather_waits_last_use);
@@ -117,10 +133,11 @@ void comm_stream_worker::enqueue(const gather_piece& piece) {
 }
 
 answered comm_stream_worker::drain(const drain_gathers& message) {
+  const auto held = keep();
   if (through_ == nullptr)
     throw ferry_error{{errc::not_enabled, "the communication worker serves no backend"}};
   const host_thread::scope scope{lane_->me, message.stamp};
-  lane_->gathers.record(through_->gathers_drained());
+  lane_->gathers->record(through_->gathers_drained());
   return {owner_->stamp()};
 }
 

@@ -32,10 +32,11 @@ public:
 
 private:
   struct lane {
-    explicit lane(device& owner) : me(owner, "comm_stream_worker"), gathers(owner, "comm") {}
+    explicit lane(device& owner)
+        : me(owner, "comm_stream_worker"), gathers(std::make_shared<stream>(owner, "comm")) {}
 
     host_thread me;
-    stream gathers;
+    std::shared_ptr<stream> gathers;
   };
 
   void start(const start_child& message);
@@ -49,6 +50,8 @@ private:
 
   void enqueue(const gather_piece& piece);
   void fail(failure reason);
+  /// Keeps the backend while it is held. If it was taken away, lets go of it and holds nothing.
+  [[nodiscard]] work_permit::use_lock keep();
   [[nodiscard]] bool idle() const noexcept { return through_ == nullptr || refusal_.has_value(); }
 
   std::shared_ptr<device> owner_;
@@ -57,7 +60,8 @@ private:
   supervisor_actor supervisor_;
   std::uint64_t generation_ = 0;
   std::optional<lane> lane_;
-  std::optional<failure> refusal_; ///< Set once drained.
+  std::optional<failure> refusal_;      ///< Set once drained.
+  std::shared_ptr<work_permit> permit_; ///< For `through_`.
   std::shared_ptr<streaming> through_;
   std::uint64_t next_ = 0;                      ///< The collective to enqueue next.
   std::map<std::uint64_t, gather_piece> early_; ///< Those that came before their turn.

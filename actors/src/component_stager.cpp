@@ -30,6 +30,7 @@ component_stager::behavior_type component_stager::make_behavior() {
 }
 
 void component_stager::on_exit() {
+  lane_.reset();
   through_ = nullptr;
   retention_ = nullptr;
 }
@@ -65,6 +66,10 @@ answered component_stager::open(const open_groups& message) {
     throw ferry_error{{errc::busy, "the component stager serves a backend already"}};
   FERRY_ASSERT(lane_.has_value());
   const host_thread::scope scope{lane_->me, message.stamp};
+  permit_ = message.through->permit();
+  const auto held = permit_->begin(lane_->copies);
+  if (!held)
+    throw ferry_error{{errc::not_enabled, "the backend was taken back before it was opened"}};
   through_ = message.through;
   comes_first_ = {};
   first_is_known_ = false;
@@ -72,16 +77,18 @@ answered component_stager::open(const open_groups& message) {
 }
 
 answered component_stager::drain(const drain_groups& message) {
+  const auto held = keep();
   if (through_ == nullptr)
     throw ferry_error{{errc::not_enabled, "the component stager serves no backend"}};
   const host_thread::scope scope{lane_->me, message.stamp};
-  lane_->copies.record(through_->drained());
+  lane_->copies->record(through_->drained());
   return {owner_->stamp()};
 }
 
 answered component_stager::close(const close_groups& message) {
   if (!lane_)
     return {};
+  const auto held = keep();
   const host_thread::scope scope{lane_->me, message.stamp};
   for (const auto bytes : staged_bytes())
     tell_retention(group_left{bytes});
@@ -89,8 +96,16 @@ answered component_stager::close(const close_groups& message) {
   return {owner_->stamp()};
 }
 
+work_permit::use_lock component_stager::keep() {
+  auto held = permit_ == nullptr ? work_permit::use_lock{} : permit_->use();
+  if (!held)
+    through_ = nullptr;
+  return held;
+}
+
 // One that was started again knows nothing of what is there.
 void component_stager::use(const use_cache_retention& message) {
+  const auto held = keep();
   retention_ = message.whom;
   for (const auto bytes : staged_bytes())
     tell_retention(group_staged{bytes});
@@ -119,6 +134,7 @@ void component_stager::check_open() const {
 }
 
 void component_stager::demand(const demand_group& message) {
+  const auto held = keep();
   if (through_ == nullptr)
     return;
   const auto brought = attempt([&] {
@@ -133,6 +149,7 @@ void component_stager::demand(const demand_group& message) {
 }
 
 answered component_stager::stage_in(const stage_group_in& message) {
+  const auto held = keep();
   check_open();
   const host_thread::scope scope{lane_->me, message.stamp};
   bring_in(message.group);
@@ -140,6 +157,7 @@ answered component_stager::stage_in(const stage_group_in& message) {
 }
 
 answered component_stager::stage_out(const stage_group_out& message) {
+  const auto held = keep();
   check_open();
   const host_thread::scope scope{lane_->me, message.stamp};
   send_away(message.group);
@@ -147,6 +165,7 @@ answered component_stager::stage_out(const stage_group_out& message) {
 }
 
 answered component_stager::begin(const begin_request& message) {
+  const auto held = keep();
   check_open();
   const host_thread::scope scope{lane_->me, message.stamp};
   first_is_known_ = false;
@@ -156,6 +175,7 @@ answered component_stager::begin(const begin_request& message) {
 }
 
 answered component_stager::end(const end_request& message) {
+  const auto held = keep();
   check_open();
   const host_thread::scope scope{lane_->me, message.stamp};
   result<void> first_failure;
@@ -181,7 +201,7 @@ void component_stager::bring_in(group_id group) {
   const auto loaded = attempt([&] {
     owner_->observe(*known);
     if (comes)
-      entry.stager->load(lane_->copies);
+      entry.stager->load(*lane_->copies);
   });
   if (!loaded) {
     board.left(group);
@@ -203,7 +223,7 @@ void component_stager::send_away(group_id group) {
   const auto offloaded = attempt([&] {
     owner_->observe(*known);
     if (entry.stager)
-      entry.stager->offload(lane_->copies);
+      entry.stager->offload(*lane_->copies);
   });
   if (!offloaded) {
     board.arrived(group, owner_->stamp());

@@ -28,10 +28,11 @@ public:
 
 private:
   struct lane {
-    explicit lane(device& owner) : me(owner, "component_stager"), copies(owner, "stage") {}
+    explicit lane(device& owner)
+        : me(owner, "component_stager"), copies(std::make_shared<stream>(owner, "stage")) {}
 
     host_thread me;
-    stream copies;
+    std::shared_ptr<stream> copies;
   };
 
   void start();
@@ -56,11 +57,14 @@ private:
 
   void check_open() const;
   void bring_in(group_id group);
+  /// Keeps the backend while it is held. If it was taken away, lets go of it and holds nothing.
+  [[nodiscard]] work_permit::use_lock keep();
   void send_away(group_id group);
 
   std::shared_ptr<device> owner_;
   std::optional<lane> lane_;
-  std::optional<failure> refusal_; ///< Set once drained.
+  std::optional<failure> refusal_;      ///< Set once drained.
+  std::shared_ptr<work_permit> permit_; ///< For `through_`.
   std::shared_ptr<staging> through_;
   cache_retention_actor retention_; ///< Null: nobody keeps anything.
   group_id comes_first_{};          ///< In a request, as far as is known.

@@ -32,6 +32,7 @@ copy_stream_worker::behavior_type copy_stream_worker::make_behavior() {
 }
 
 void copy_stream_worker::on_exit() {
+  lane_.reset();
   through_ = nullptr;
   gathers_ = nullptr;
   drains_.clear();
@@ -44,6 +45,7 @@ void copy_stream_worker::start(const start_child& message) {
 }
 
 void copy_stream_worker::drain(const drain_child& message) {
+  const auto held = keep();
   if (!refusal_)
     refusal_ = message.cause;
   answer_drains();
@@ -68,6 +70,10 @@ answered copy_stream_worker::open(const open_copies& message) {
     throw ferry_error{{errc::busy, "the copy worker serves a backend already"}};
   FERRY_ASSERT(lane_.has_value());
   const host_thread::scope scope{lane_->me, message.stamp};
+  permit_ = message.through->copying();
+  const auto held = permit_->begin(lane_->copies);
+  if (!held)
+    throw ferry_error{{errc::not_enabled, "the backend was taken back before it was opened"}};
   through_ = message.through;
   gathers_ = message.gathers;
   waiting_.clear();
@@ -78,19 +84,31 @@ answered copy_stream_worker::open(const open_copies& message) {
 }
 
 answered copy_stream_worker::reload(const reload_residents& message) {
+  const auto held = keep();
   if (refusal_)
     throw ferry_error{*refusal_};
-  if (through_ == nullptr)
-    throw ferry_error{{errc::not_enabled, "the copy worker serves no backend"}};
+  check_open();
   const host_thread::scope scope{lane_->me, message.stamp};
   load_residents();
   return {owner_->stamp()};
 }
 
+work_permit::use_lock copy_stream_worker::keep() {
+  auto held = permit_ == nullptr ? work_permit::use_lock{} : permit_->use();
+  if (!held)
+    through_ = nullptr;
+  return held;
+}
+
+void copy_stream_worker::check_open() const {
+  if (through_ == nullptr)
+    throw ferry_error{{errc::not_enabled, "the copy worker serves no backend"}};
+}
+
 void copy_stream_worker::load_residents() {
   for (const auto& each : through_->residents())
     copy_all(each.from, each.target, {.what = "load resident"});
-  lane_->copies.record(through_->residents_ready());
+  lane_->copies->record(through_->residents_ready());
 }
 
 void copy_stream_worker::fetch(const fetch_block& message) {
@@ -103,6 +121,7 @@ void copy_stream_worker::discard(const discard_slot& message) {
 
 // Where nothing is gathered, nothing ever waits.
 void copy_stream_worker::ask(slot_work work) {
+  const auto held = keep();
   if (idle())
     return;
   if (waiting_.empty() && done(work))
@@ -112,6 +131,7 @@ void copy_stream_worker::ask(slot_work work) {
 }
 
 void copy_stream_worker::sent(const piece_sent& message) {
+  const auto held = keep();
   if (idle())
     return;
   known_[message.sequence % known_.size()] = message.stamp;
@@ -154,12 +174,12 @@ void copy_stream_worker::fetch_now(const fetch_block& message) {
   auto& slot = through_->at(message.slot);
   wait_for_gathers();
   if (message.after_last_use)
-    lane_->copies.wait(slot.last_use, fetch_waits_last_use);
+    lane_->copies->wait(slot.last_use, fetch_waits_last_use);
   copy_all(through_->at(message.block).from, slot.bytes,
            {.what = "fetch",
             .block = static_cast<std::uint32_t>(message.block),
             .ticket = message.generation});
-  lane_->copies.record(slot.ready);
+  lane_->copies->record(slot.ready);
   through_->board().publish(message.slot, message.generation, owner_->stamp());
 }
 
@@ -174,18 +194,18 @@ bool copy_stream_worker::send_pieces(fetch_block& message) {
     auto& input = through_->input(pieces_);
     if (pieces_ >= transfer_plan::inputs) {
       owner_->observe(known_[pieces_ % known_.size()]);
-      lane_->copies.wait(input.sent, fetch_waits_gather);
+      lane_->copies->wait(input.sent, fetch_waits_gather);
     }
     for (const auto& each : block.gather->shard->segments(chunks[chunk]))
-      lane_->copies.copy({.target = input.bytes.subspan(each.offset - chunks[chunk].shard_offset,
-                                                        each.source.size()),
-                          .source = each.source,
-                          .to = memory_kind::device,
-                          .from = each.kind,
-                          .tag = {.what = "fetch shard",
-                                  .block = static_cast<std::uint32_t>(message.block),
-                                  .ticket = message.generation}});
-    lane_->copies.record(input.landed);
+      lane_->copies->copy({.target = input.bytes.subspan(each.offset - chunks[chunk].shard_offset,
+                                                         each.source.size()),
+                           .source = each.source,
+                           .to = memory_kind::device,
+                           .from = each.kind,
+                           .tag = {.what = "fetch shard",
+                                   .block = static_cast<std::uint32_t>(message.block),
+                                   .ticket = message.generation}});
+    lane_->copies->record(input.landed);
     tell(this, gathers_,
          gather_piece{.block = message.block,
                       .slot = message.slot,
@@ -204,8 +224,8 @@ void copy_stream_worker::discard_now(const discard_slot& message) {
   auto& slot = through_->at(message.slot);
   wait_for_gathers();
   // The fetch that waited for it may have failed to come.
-  lane_->copies.wait(slot.last_use, fetch_waits_last_use);
-  lane_->copies.discard(slot.bytes, {.what = "discard"});
+  lane_->copies->wait(slot.last_use, fetch_waits_last_use);
+  lane_->copies->discard(slot.bytes, {.what = "discard"});
 }
 
 // The communication stream may still write to the slot that comes next. @pre all are enqueued
@@ -213,22 +233,22 @@ void copy_stream_worker::wait_for_gathers() {
   if (!std::exchange(gathered_last_, false))
     return;
   owner_->observe(known_[(pieces_ - 1) % known_.size()]);
-  lane_->copies.wait(through_->input(pieces_ - 1).sent, fetch_waits_gather);
+  lane_->copies->wait(through_->input(pieces_ - 1).sent, fetch_waits_gather);
 }
 
 void copy_stream_worker::copy_all(streaming::sources from, mutable_bytes target,
                                   operation_tag tag) {
   for (const auto& each : from)
-    lane_->copies.copy({.target = target.subspan(each.offset, each.source.size()),
-                        .source = each.source,
-                        .to = memory_kind::device,
-                        .from = each.kind,
-                        .tag = tag});
+    lane_->copies->copy({.target = target.subspan(each.offset, each.source.size()),
+                         .source = each.source,
+                         .to = memory_kind::device,
+                         .from = each.kind,
+                         .tag = tag});
 }
 
 caf::result<answered> copy_stream_worker::drain(const drain_copies& message) {
-  if (through_ == nullptr)
-    throw ferry_error{{errc::not_enabled, "the copy worker serves no backend"}};
+  const auto held = keep();
+  check_open();
   if (refusal_ || waiting_.empty())
     return record_drained(message.stamp);
   drains_.push_back({message.stamp, make_response_promise<answered>()});
@@ -249,8 +269,9 @@ void copy_stream_worker::answer_drains() {
 }
 
 answered copy_stream_worker::record_drained(const causal_stamp& stamp) {
+  check_open();
   const host_thread::scope scope{lane_->me, stamp};
-  lane_->copies.record(through_->drained());
+  lane_->copies->record(through_->drained());
   return {owner_->stamp()};
 }
 

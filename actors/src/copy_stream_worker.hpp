@@ -33,10 +33,11 @@ public:
 
 private:
   struct lane {
-    explicit lane(device& owner) : me(owner, "copy_stream_worker"), copies(owner, "copy") {}
+    explicit lane(device& owner)
+        : me(owner, "copy_stream_worker"), copies(std::make_shared<stream>(owner, "copy")) {}
 
     host_thread me;
-    stream copies;
+    std::shared_ptr<stream> copies;
   };
 
   void start(const start_child& message);
@@ -64,16 +65,20 @@ private:
   void answer_drains();
   [[nodiscard]] answered record_drained(const causal_stamp& stamp);
   void wait_for_gathers();
+  void check_open() const;
   void load_residents();
   void copy_all(streaming::sources from, mutable_bytes target, operation_tag tag);
   void fail(failure reason);
+  /// Keeps the backend while it is held. If it was taken away, lets go of it and holds nothing.
+  [[nodiscard]] work_permit::use_lock keep();
   [[nodiscard]] bool idle() const noexcept { return through_ == nullptr || refusal_.has_value(); }
 
   std::shared_ptr<device> owner_;
   supervisor_actor supervisor_;
   std::uint64_t generation_ = 0;
   std::optional<lane> lane_;
-  std::optional<failure> refusal_; ///< Set once drained.
+  std::optional<failure> refusal_;      ///< Set once drained.
+  std::shared_ptr<work_permit> permit_; ///< For `through_`.
   std::shared_ptr<streaming> through_;
 
   // Gathers of the open backend.

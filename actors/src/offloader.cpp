@@ -55,7 +55,7 @@ offloader::behavior_type offloader::make_behavior() {
 }
 
 void offloader::on_exit() {
-  waiting_.clear();
+  take_back_alone();
   enabling_ = {};
   releasing_ = {};
   port_ = nullptr;
@@ -87,7 +87,7 @@ caf::result<answered> offloader::release(const release_child& message) {
   if (releasing_.pending())
     throw ferry_error{{errc::busy, "the offloader is being released already"}};
   release_until_ = std::chrono::steady_clock::now() + message.deadline;
-  release_attempts_ = 3;
+  release_attempts_ = most_undo_attempts;
   releasing_ = make_response_promise<answered>();
   if (phase_ == phase::idle || phase_ == phase::enabled || phase_ == phase::incomplete)
     continue_release();
@@ -119,6 +119,7 @@ void offloader::continue_release() {
     return;
   }
   phase_ = phase::disabling;
+  owed_ = nullptr;
   tear_down({}, [this](const result<void>& outcome) {
     phase_ = outcome ? phase::idle : phase::incomplete;
     if (outcome || --release_attempts_ > 0)
@@ -137,19 +138,13 @@ caf::result<offload_state> offloader::query() {
   if (phase_ == phase::idle)
     return describe({});
   auto promise = make_response_promise<offload_state>();
-  auto answer = [this, promise](const ring_counts& counts) mutable {
-    promise.deliver(describe(counts));
+  const auto id = ++last_query_;
+  queries_.emplace(id, promise);
+  const auto answer = [this, id](const ring_counts& counts) {
+    queries_.extract(id).mapped().deliver(describe(counts));
   };
   inquire(this, prefetcher_, options_.request_deadline, query_ring{})
-      .then(
-          [answer](const ring_counts& counts) {
-            auto a = answer;
-            a(counts);
-          },
-          [answer](const caf::error&) {
-            auto a = answer;
-            a({});
-          });
+      .then(answer, [answer](const caf::error&) { answer({}); });
   return promise;
 }
 

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -46,6 +47,8 @@ private:
     disabling,
     incomplete ///< A disable failed; only disable works.
   };
+  static constexpr int most_undo_attempts = 3; ///< One that fails may succeed the next time.
+
   using result_handler = std::function<void(result<answered>)>;
   using undo_handler = std::function<void(const result<void>&)>;
 
@@ -87,8 +90,14 @@ private:
   [[nodiscard]] result<void> wait_for_streams(const result<answered>& staged,
                                               const result<answered>& drained,
                                               const result<answered>& gathered);
-  [[nodiscard]] bool can_go_on_without_streams(const failure& reason) const;
+  [[nodiscard]] result<void> withdraw_permits();
+  [[nodiscard]] bool can_go_on_without_answers(const failure& reason) const;
   [[nodiscard]] result<void> take_back();
+
+  // The same once this actor was ended before its time; also answers who still waits for it.
+  void take_back_alone();
+  void answer_all(const failure& cause);
+  [[nodiscard]] result<void> undo_alone();
 
   // Requests.
   struct waiting_request {
@@ -147,6 +156,12 @@ private:
   [[nodiscard]] causal_stamp observed(const causal_stamp& stamp);
 
   static void deliver(caf::typed_response_promise<answered> promise, result<answered> outcome);
+
+  /// Remembers who waits for the transition that begins.
+  template <class Answer>
+  void owe(caf::typed_response_promise<Answer> promise) {
+    owed_ = [promise](const failure& cause) mutable { promise.deliver(to_error(cause)); };
+  }
 
   /// Tells the model thread, wherever it waits, that nothing more is coming.
   void fail_boards(const failure& cause);
@@ -210,8 +225,11 @@ private:
   std::uint64_t allocations_before_ = 0;
   caf::typed_response_promise<enabled> enabling_;
   caf::typed_response_promise<answered> releasing_;
+  std::function<void(const failure&)> owed_; ///< Meaningful during a transition.
+  std::map<std::uint64_t, caf::typed_response_promise<offload_state>> queries_; ///< Unanswered.
+  std::uint64_t last_query_ = 0;
   std::chrono::steady_clock::time_point release_until_;
-  int release_attempts_ = 0; ///< A disable that fails may succeed the next time.
+  int release_attempts_ = 0;
 };
 
 } // namespace ferry

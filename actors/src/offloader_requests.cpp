@@ -54,6 +54,7 @@ void offloader::begin_next() {
 void offloader::begin(waiting_request next) {
   phase_ = phase::changing;
   running_ = next.id;
+  owe(next.promise);
   if (!unsettled_) {
     begin_settled(std::move(next));
     return;
@@ -142,6 +143,7 @@ caf::result<answered> offloader::end(const end_request& message) {
                                                         "released"}};
   phase_ = phase::changing;
   auto promise = make_response_promise<answered>();
+  owe(promise);
   // The copy worker answers behind the fetches of the request: a failed one shows here at the
   // latest.
   ask_ring(end_request{observed(message.stamp)}, [this, promise](result<answered> ended) {
@@ -174,6 +176,7 @@ caf::result<answered> offloader::announce(const announce_blocks& message) {
   check_enabled();
   phase_ = phase::changing;
   auto promise = make_response_promise<answered>();
+  owe(promise);
   ask_ring(announce_blocks{message.blocks, observed(message.stamp)},
            [this, promise](result<answered> outcome) {
              finish_change(promise, std::move(outcome), in_request_);
@@ -185,6 +188,7 @@ caf::result<answered> offloader::stage(const stage_component& message) {
   check_enabled();
   phase_ = phase::changing;
   auto promise = make_response_promise<answered>();
+  owe(promise);
   auto finished = [this, promise](result<answered> outcome) {
     finish_change(promise, std::move(outcome), in_request_);
   };

@@ -10,20 +10,6 @@
 #include <utility>
 
 namespace ferry {
-namespace {
-
-/// An actor that has not said that it let go may still use what it shares; one that is gone does
-/// not.
-bool may_hold(const result<answered>& answer) {
-  return !answer && answer.error().code != errc::transfer_aborted;
-}
-
-failure still_held(const std::string& who) {
-  return {errc::incomplete, who + " still holds the backend; disable again"};
-}
-
-} // namespace
-
 caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   check_idle();
   FERRY_ASSERT(message.subject != nullptr);
@@ -140,6 +126,7 @@ caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const cau
                                              supervisor_, options_.acquire_deadline);
   phase_ = phase::enabling;
   enabling_ = make_response_promise<enabled>();
+  owe(enabling_);
   auto stores = attempt([&] { return placement_->survey(); });
   if (!stores)
     abandon_enable(stores.error());
@@ -286,6 +273,7 @@ caf::result<answered> offloader::disable(const disable_backend& message) {
     throw ferry_error{{errc::busy, "a block is in use; release it first"}};
   phase_ = phase::disabling;
   auto promise = make_response_promise<answered>();
+  owe(promise);
   tear_down(observed(message.stamp), [this, promise](const result<void>& outcome) {
     phase_ = outcome ? phase::idle : phase::incomplete;
     if (outcome)
@@ -295,125 +283,6 @@ caf::result<answered> offloader::disable(const disable_backend& message) {
     continue_release();
   });
   return promise;
-}
-
-void offloader::tear_down(const causal_stamp& stamp, undo_handler then) {
-  fail_boards({errc::not_enabled, "the backend is disabled"});
-  if (!placement_->through()->board().wait_left(options_.request_deadline)) {
-    then(tl::unexpected(
-        failure{errc::incomplete, "a block is still in use; release it, then disable again"}));
-    return;
-  }
-  ask(prefetcher_, close_ring{stamp}, [this, then = std::move(then)](result<answered> closed) {
-    if (may_hold(closed))
-      then(tl::unexpected(still_held("block_prefetcher")));
-    else
-      drain_streams(closed ? closed->stamp : causal_stamp{}, then);
-  });
-}
-
-void offloader::drain_streams(const causal_stamp& stamp, undo_handler then) {
-  ask(stager_, drain_groups{stamp}, [this, then = std::move(then)](const result<answered>& staged) {
-    ask(copies_, drain_copies{staged ? staged->stamp : causal_stamp{}},
-        [this, then, staged](const result<answered>& drained) {
-          drain_gathers_then(staged, drained, then);
-        });
-  });
-}
-
-void offloader::drain_gathers_then(const result<answered>& staged, const result<answered>& drained,
-                                   undo_handler then) {
-  ask_gathers(drain_gathers{drained ? drained->stamp : causal_stamp{}},
-              [this, then = std::move(then), staged, drained](const result<answered>& gathered) {
-                let_go_unless_running(wait_for_streams(staged, drained, gathered), then);
-              });
-}
-
-void offloader::let_go_unless_running(result<void> dry, const undo_handler& then) {
-  if (!dry && !can_go_on_without_streams(dry.error())) {
-    dry.error().detail = "the backend is not fully disabled; disable again: " +
-                         std::exchange(dry.error().detail, {});
-    dry.error().code = errc::incomplete;
-    then(dry);
-    return;
-  }
-  let_go(then);
-}
-
-void offloader::let_go(undo_handler then) {
-  ask(stager_, close_groups{observed({})},
-      [this, then = std::move(then)](const result<answered>& staged) {
-        if (may_hold(staged)) {
-          then(tl::unexpected(still_held("component_stager")));
-          return;
-        }
-        ask(copies_, close_copies{observed({})}, [this, then](const result<answered>& copied) {
-          if (may_hold(copied)) {
-            then(tl::unexpected(still_held("copy_stream_worker")));
-            return;
-          }
-          ask_gathers(close_gathers{observed({})}, [this, then](const result<answered>& gathered) {
-            if (may_hold(gathered))
-              then(tl::unexpected(still_held("comm_stream_worker")));
-            else
-              then(take_back());
-          });
-        });
-      });
-}
-
-result<void> offloader::wait_for_streams(const result<answered>& staged,
-                                         const result<answered>& drained,
-                                         const result<answered>& gathered) {
-  auto& through = *placement_->through();
-  if (!through.is_open())
-    return {};
-  for (const auto* each : {&staged, &drained, &gathered}) // Not enabled: it enqueued nothing.
-    if (!*each && each->error().code != errc::not_enabled)
-      return tl::unexpected(each->error());
-  return attempt([&] {
-    const host_thread::scope scope{*me_, drained ? drained->stamp : causal_stamp{}};
-    if (staged) {
-      owner_->observe(staged->stamp);
-      placement_->groups()->drained().synchronize(drain_before_restore);
-    }
-    if (drained)
-      through.drained().synchronize(drain_before_restore);
-    if (gathered && through.gathers()) {
-      owner_->observe(gathered->stamp);
-      through.gathers_drained().synchronize(drain_gathers_before_release);
-    }
-    through.compute().synchronize(drain_compute_before_release);
-  });
-}
-
-// A device that failed for good runs nothing any more: waiting for it would keep the weights for
-// ever, although their masters are intact.
-bool offloader::can_go_on_without_streams(const failure& reason) const {
-  log(log_level::error, "ferry.actors", "drain streams reason=" + ferry::describe(reason));
-  // One that has not answered may have copies under way.
-  if (reason.code == errc::deadline_exceeded)
-    return false;
-  return failed_ || phase_ == phase::enabling || reason.code == errc::device_poisoned;
-}
-
-result<void> offloader::take_back() {
-  return attempt([&]() -> result<void> {
-    const host_thread::scope scope{*me_};
-    if (auto undone = placement_->take_back(); !undone)
-      return undone;
-    port_->close();
-    port_ = nullptr;
-    group_port_->close();
-    group_port_ = nullptr;
-    placement_ = nullptr;
-    end_run();
-    unsettled_ = false;
-    lease_.reset();
-    tell(this, host_memory_, give_back_leases{});
-    log(log_level::info, "ferry.actors", "disable backend");
-    return {};
-  });
 }
 
 } // namespace ferry

@@ -52,6 +52,7 @@ caf::result<weights_updated> offloader::update(const update_weights& message) {
   change->update = message.update;
   change->places = checked(std::move(places));
   change->promise = make_response_promise<weights_updated>();
+  owe(change->promise);
   phase_ = phase::changing;
   quiet(observed(message.stamp), [this, change](const result<void>& outcome) {
     if (outcome)

@@ -228,7 +228,7 @@ void placement::carve_memory() {
     if (transfers.group_bytes != 0) {
       const auto region = arena_->carve(transfers.group_bytes);
       for (const auto& each : transfers.groups)
-        group_memory_.emplace_back(region.subspan(each.offset, each.layout.bytes));
+        groups_->add_memory(region.subspan(each.offset, each.layout.bytes));
     }
   }
   through_->open(slot_regions, input_regions);
@@ -296,8 +296,8 @@ void placement::place_groups(const pin_plan& pins) {
       continue;
     auto& group = groups_->groups()[i];
     const stager_options how{.path = group.path, .pin = pins.pins(blocks_.size() + i)};
-    group.stager =
-        std::make_unique<module_stager>(*owner_, std::move(group_units_[i]), how, group_memory_[i]);
+    group.stager = std::make_unique<module_stager>(*owner_, std::move(group_units_[i]), how,
+                                                   groups_->memory_of(i));
     count_pageable(group.stager->bytes(), group.stager->pinned_bytes());
   }
 }

@@ -11,7 +11,6 @@
 #include <ferry/offload/offload_state.hpp>
 #include <ferry/offload/pin_plan.hpp>
 #include <ferry/offload/pipeline.hpp>
-#include <ferry/offload/staging_memory.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/offload/weight_rewrite.hpp>
 #include <ferry/platform/arena.hpp>
@@ -20,7 +19,6 @@
 #include "streaming.hpp"
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -158,7 +156,6 @@ private:
   std::vector<placed_unit> blocks_;
   std::vector<placed_unit> residents_;
   std::size_t pageable_stores_ = 0;
-  std::deque<reserved_memory> group_memory_; ///< Of each group, in one region.
   std::shared_ptr<staging> groups_;
   std::vector<std::unique_ptr<weight_unit>> group_units_; ///< Until their stagers own them.
   std::vector<object_id> group_hooks_;                    ///< Modules with our hook.

@@ -31,7 +31,6 @@ result<void> placement::take_back() {
   through_->close();
   groups_->close();
   group_units_.clear();
-  group_memory_.clear();
   blocks_.clear();
   residents_.clear();
   arena_.reset();

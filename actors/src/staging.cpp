@@ -28,6 +28,12 @@ staging::group& staging::at(group_id id) noexcept {
   return groups_[static_cast<std::size_t>(id)];
 }
 
+void staging::close() noexcept {
+  permit_->end();
+  drained_.reset();
+  memory_.clear();
+}
+
 std::optional<group_id> staging::find(std::string_view path) const noexcept {
   const auto found = std::ranges::find(groups_, path, &group::path);
   if (found == groups_.end())

@@ -5,12 +5,15 @@
 
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/module_stager.hpp>
+#include <ferry/offload/staging_memory.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/event.hpp>
 
 #include "group_board.hpp"
+#include "work_permit.hpp"
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,6 +41,13 @@ public:
   [[nodiscard]] group& at(group_id id) noexcept;
   [[nodiscard]] group_board& board() noexcept { return board_; }
 
+  /// Of the component stager.
+  [[nodiscard]] const std::shared_ptr<work_permit>& permit() const noexcept { return permit_; }
+
+  /// Says where the next group goes on the device.
+  void add_memory(mutable_bytes range) { memory_.emplace_back(range); }
+  [[nodiscard]] staging_memory& memory_of(std::size_t index) noexcept { return memory_[index]; }
+
   /// Returns the group that is the component at `path` or its resident layers.
   [[nodiscard]] std::optional<group_id> find(std::string_view path) const noexcept;
 
@@ -45,12 +55,16 @@ public:
   [[nodiscard]] event& drained() noexcept { return *drained_; }
 
   void open() { drained_.emplace(*owner_); }
-  void close() noexcept { drained_.reset(); }
+
+  /// Ends the permit too. @pre the stagers are gone
+  void close() noexcept;
 
 private:
   device* owner_;
+  std::deque<reserved_memory> memory_; ///< Of each group, in one region. Outlives the stagers.
   std::vector<group> groups_;
   group_board board_;
+  std::shared_ptr<work_permit> permit_ = std::make_shared<work_permit>();
   std::optional<event> drained_;
 };
 

@@ -56,6 +56,8 @@ void streaming::open(std::span<const mutable_bytes> slot_bytes,
 }
 
 void streaming::close() noexcept {
+  copying_->end();
+  exchanging_->end();
   lanes_.reset();
   residents_.clear();
   ranks_.reset();

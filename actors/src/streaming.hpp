@@ -13,6 +13,7 @@
 #include <ferry/platform/stream.hpp>
 
 #include "ticket_board.hpp"
+#include "work_permit.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -94,6 +95,12 @@ public:
   [[nodiscard]] std::span<const resident> residents() const noexcept { return residents_; }
   [[nodiscard]] ticket_board& board() noexcept { return board_; }
 
+  /// Of the copy worker, and of the communication worker.
+  [[nodiscard]] const std::shared_ptr<work_permit>& copying() const noexcept { return copying_; }
+  [[nodiscard]] const std::shared_ptr<work_permit>& exchanging() const noexcept {
+    return exchanging_;
+  }
+
   /// @pre open
   [[nodiscard]] slot& at(slot_id id) noexcept;
   [[nodiscard]] stream& compute() noexcept { return lanes_->compute; }
@@ -130,7 +137,8 @@ public:
   void open(std::span<const mutable_bytes> slot_bytes, std::span<const mutable_bytes> input_bytes);
   [[nodiscard]] bool is_open() const noexcept { return lanes_.has_value(); }
 
-  /// Destroys them again. @pre their work has run, and the board has failed and was left
+  /// Destroys them again, and ends the permits. @pre their work has run, and the board has failed
+  /// and was left
   void close() noexcept;
 
 private:
@@ -144,6 +152,8 @@ private:
   std::atomic<std::uint64_t> collectives_{0};
   std::atomic<std::uint64_t> gathered_bytes_{0};
   ticket_board board_;
+  std::shared_ptr<work_permit> copying_ = std::make_shared<work_permit>();
+  std::shared_ptr<work_permit> exchanging_ = std::make_shared<work_permit>();
   std::optional<lanes> lanes_;
 };
 

@@ -38,6 +38,7 @@ caf::result<void> supervisor::start() {
   phase_ = phase::starting;
   ++generation_;
   first_cause_.reset();
+  ended_.clear();
   restarts_ = 0;
   starting_ = make_response_promise<void>();
   start_next();
@@ -99,6 +100,7 @@ caf::result<stopped> supervisor::stop(const stop_children& message) {
                         [this, promise](terminator::children left, stopped report) {
                           phase_ = left.empty() ? phase::stopped : phase::running;
                           children_ = std::move(left);
+                          report.stamps.insert(report.stamps.end(), ended_.begin(), ended_.end());
                           auto answer = promise;
                           answer.deliver(std::move(report));
                         });
@@ -107,6 +109,8 @@ caf::result<stopped> supervisor::stop(const stop_children& message) {
 }
 
 void supervisor::report(const child_failed& message) {
+  if (message.stamp.knowledge != nullptr)
+    ended_.push_back(message.stamp);
   const auto is_current = message.generation == 0 || message.generation == generation_;
   if (!is_current || first_cause_ || children_.empty())
     return;

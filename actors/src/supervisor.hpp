@@ -52,7 +52,8 @@ private:
   std::uint64_t generation_ = 0;
   terminator::children children_; ///< The undo list: each is on it before it starts.
   std::optional<failure> first_cause_;
-  int restarts_ = 0; ///< Of this start.
+  std::vector<causal_stamp> ended_; ///< What those knew that ended before their time.
+  int restarts_ = 0;                ///< Of this start.
   caf::typed_response_promise<void> starting_;
 };
 

@@ -125,6 +125,42 @@ TEST_CASE("a fetch without an open backend does nothing", "[actors][copies]") {
   CHECK(rig.reports->empty());
 }
 
+TEST_CASE("once its permit is withdrawn a copy worker touches nothing of the backend any more",
+          "[actors][copies]") {
+  copy_rig rig;
+  REQUIRE(rig.start());
+  REQUIRE(rig.open());
+  rig.through->copying()->withdraw({"test"});
+  const auto copies = rig.gpu->counters().copies;
+
+  rig.fetch(2, 1, 5);
+
+  CHECK(rig.gpu->counters().copies == copies);
+  CHECK(rig.world.ask<answered>(rig.subject, drain_copies{}).error().code == errc::not_enabled);
+}
+
+TEST_CASE("a backend whose permit was withdrawn before it came is not opened", "[actors][copies]") {
+  copy_rig rig;
+  REQUIRE(rig.start());
+  rig.through->copying()->withdraw({"test"});
+
+  CHECK(rig.open().error().code == errc::not_enabled);
+  CHECK(rig.gpu->counters().copies == 0);
+}
+
+TEST_CASE("the stream of a copy worker that was killed can still be waited for",
+          "[actors][copies]") {
+  copy_rig rig;
+  REQUIRE(rig.start());
+  REQUIRE(rig.open());
+  kill(rig.subject);
+  rig.world.dispatch_messages();
+
+  rig.through->copying()->withdraw({"test"});
+
+  CHECK(rig.blocks.residents_are_right(rig.through->residents().front().target.data()));
+}
+
 TEST_CASE("a failed fetch reaches the board and the supervisor with its block, and is the last",
           "[actors][copies]") {
   copy_rig rig;

@@ -17,6 +17,10 @@ bool is_of_the_system(const caf::mailbox_element& what) {
   return content.match_elements<caf::exit_msg>() || content.match_elements<caf::down_msg>();
 }
 
+const char* name_of(const caf::strong_actor_ptr& who) {
+  return dynamic_cast<caf::monitorable_actor&>(*who->get()).name();
+}
+
 caf::error refusal() {
   return to_error({errc::device_failure, "the message was refused on its way"});
 }
@@ -31,6 +35,8 @@ const char* describe(message_fault kind) {
       return "slow";
     case message_fault::late:
       return "late";
+    case message_fault::killed:
+      return "killed";
     case message_fault::refused:
       return "refused";
   }
@@ -95,7 +101,7 @@ void message_faults::travel(const caf::strong_actor_ptr& target, direction where
   const auto from_no_actor = !dispatching_ && what->sender == nullptr;
   if (held_as_ && target == held_for_ && where == held_direction_)
     held_.push_back({target, std::move(what)});
-  else if (strikes(*what, where))
+  else if (strikes(target, where, *what))
     strike(target, where, std::move(what));
   else {
     if (what->sender != nullptr)
@@ -106,11 +112,15 @@ void message_faults::travel(const caf::strong_actor_ptr& target, direction where
     dispatch();
 }
 
-bool message_faults::strikes(const caf::mailbox_element& what, direction where) {
+bool message_faults::strikes(const caf::strong_actor_ptr& target, direction where,
+                             const caf::mailbox_element& what) {
   if (!plan_)
     return false;
   const auto can_be_refused = where == direction::back || what.mid.is_request();
   if (plan_->kind == message_fault::refused && !can_be_refused)
+    return false;
+  if (plan_->kind == message_fault::killed &&
+      (!actors_.contains(target->id()) || name_of(target) == std::string{"supervisor"}))
     return false;
   return plan_->left-- == 0;
 }
@@ -124,10 +134,15 @@ void message_faults::strike(const caf::strong_actor_ptr& target, direction where
   const auto& content = what->content();
   struck_ = (content.empty() ? std::string{"an answer"}
                              : world_.system().types().portable_name(content.type(0))) +
-            (where == direction::there ? " to " : " back to ") +
-            dynamic_cast<caf::monitorable_actor&>(*target->get()).name();
+            (where == direction::there ? " to " : " back to ") + name_of(target);
   switch (kind) {
     case message_fault::lost:
+      return;
+    case message_fault::killed:
+      caf::anon_send_exit(target, caf::exit_reason::kill);
+      if (what->sender != nullptr)
+        what->sender = way_back_to(what->sender);
+      target->enqueue(std::move(what), nullptr);
       return;
     case message_fault::refused:
       if (where == direction::back)

@@ -23,6 +23,7 @@ enum class message_fault : std::uint8_t {
   lost,    ///< Nobody ever hears it.
   slow,    ///< It and what follows on its way come when everybody else has nothing left to do.
   late,    ///< As `slow`, when every deadline that it could have met has passed.
+  killed,  ///< The child that it was sent to ends before it gets it. Others are not touched.
   refused, ///< A request is answered, or its answer replaced, by an error. Others are not touched.
 };
 
@@ -104,7 +105,8 @@ private:
   [[nodiscard]] caf::strong_actor_ptr way_back_to(const caf::strong_actor_ptr& asker);
   void travel(const caf::strong_actor_ptr& target, direction where, caf::mailbox_element_ptr what,
               caf::execution_unit* host);
-  [[nodiscard]] bool strikes(const caf::mailbox_element& what, direction where);
+  [[nodiscard]] bool strikes(const caf::strong_actor_ptr& target, direction where,
+                             const caf::mailbox_element& what);
   void strike(const caf::strong_actor_ptr& target, direction where, caf::mailbox_element_ptr what);
   bool let_through();
 

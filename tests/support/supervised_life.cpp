@@ -208,7 +208,8 @@ bool supervised_life::update() {
   auto done = ask<weights_updated>(offloader_, update_weights{std::move(changed), gpu_->stamp()});
   if (done)
     gpu_->observe(done->stamp);
-  may_have_.at(other) = done || faults_.struck_asker();
+  const auto ended_meanwhile = !done && done.error().code == errc::transfer_aborted;
+  may_have_.at(other) = done || faults_.struck_asker() || ended_meanwhile;
   may_have_.at(1 - other) = !done;
   return noted(done);
 }

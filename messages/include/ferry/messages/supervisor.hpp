@@ -52,7 +52,7 @@ struct stop_children {
 
 struct stopped {
   std::vector<std::string> late;    ///< One sentence for each child that was not done in time.
-  std::vector<causal_stamp> stamps; ///< What those that were done knew at their end.
+  std::vector<causal_stamp> stamps; ///< What those that were done, or ended, knew at their end.
 };
 
 /// A child met a failure that it cannot repair.
@@ -60,6 +60,7 @@ struct child_failed {
   std::string name;
   std::uint64_t generation = 0;
   failure reason;
+  causal_stamp stamp = {}; ///< What it knew at its end, if that is how it failed.
 };
 
 /// What has become of the children.
