@@ -265,9 +265,9 @@ TEST_CASE("ranks that are threads gather the weights, and each gives the bytes o
   const std::string device = GENERATE("sim", "host");
   const std::string config = R"({"mode":"layer","components":["dit","text_encoder"],
       "layer_options":{"dit":{"weight_transfer":"allgather"}}})";
-  const auto done = run_program({"run", data("wan-tiny"), "--config", config, "--device", device,
-                                 "--ranks", "3", "--steps", "2", "--compare-resident", "--report",
-                                 "-"});
+  const auto done =
+      run_program({"run", data("wan-tiny"), "--config", config, "--device", device, "--ranks", "3",
+                   "--steps", "2", "--compare-resident", "--report", "-"});
 
   INFO(done.err);
   REQUIRE(done.code == 0);
@@ -299,9 +299,8 @@ TEST_CASE("ranks that gather nothing are each as one alone", "[app][run][ranks]"
 
 TEST_CASE("too little memory for ranks is refused once, with the rank that it was",
           "[app][run][ranks]") {
-  const auto done =
-      run_program({"run", data("wan-tiny"), "--config", layer, "--device", "host",
-                   "--device-memory", "4KiB", "--ranks", "2"});
+  const auto done = run_program({"run", data("wan-tiny"), "--config", layer, "--device", "host",
+                                 "--device-memory", "4KiB", "--ranks", "2"});
 
   CHECK(done.code == 2);
   CHECK_THAT(done.err, Contains("needs at least"));
