@@ -23,8 +23,9 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   }
   if (!*planned)
     return enabled{.placed = false, .gate = nullptr, .stamp = observed(message.stamp)};
-  ballot_ =
-      make_ballot((*planned)->pipeline, message.config, options_.slots, (*planned)->transfers);
+  if (options_.peers)
+    ballot_ =
+        make_ballot((*planned)->pipeline, message.config, options_.slots, (*planned)->transfers);
   return place(
       std::make_unique<placement>(*owner_, message.subject, std::move(**planned), options_.slots),
       message.stamp);

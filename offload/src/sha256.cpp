@@ -5,6 +5,7 @@
 
 #include <ferry/platform/error.hpp>
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <array>
@@ -19,6 +20,8 @@ sha256_sum::sha256_sum() : state_(EVP_MD_CTX_new()) {
 
 sha256_sum::~sha256_sum() {
   EVP_MD_CTX_free(state_);
+  // What OpenSSL keeps for this thread would be lost if the thread ended together with the process.
+  OPENSSL_thread_stop();
 }
 
 void sha256_sum::add(const_bytes bytes) {
