@@ -26,9 +26,6 @@ void offloader::hold_model_off() {
   check_enabled();
   if (placement_ == nullptr)
     throw ferry_error{{errc::unsupported, "the pipeline offloads its weights itself"}};
-  if (placement_->through()->gathers())
-    throw ferry_error{{errc::unsupported, "ranks share the weights of this backend; disable it, "
-                                          "change them on every rank and enable it again"}};
   if (in_request_)
     throw ferry_error{{errc::busy, "a request is running; come back after it has ended"}};
   if (!placement_->through()->board().hold_off(
@@ -44,6 +41,9 @@ component_read offloader::read(const read_component& message) {
 }
 
 caf::result<weights_updated> offloader::update(const update_weights& message) {
+  if (placement_ != nullptr && placement_->through()->gathers())
+    throw ferry_error{{errc::unsupported, "ranks share the weights of this backend; disable it, "
+                                          "change them on every rank and enable it again"}};
   hold_model_off();
   auto places = attempt([&] { return placement_->check(*message.update); });
   if (!places)

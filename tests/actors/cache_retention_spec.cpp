@@ -179,12 +179,16 @@ TEST_CASE("a cache retention that ended is started again and told of what is the
   const auto cache = std::make_shared<fake_cache>();
   cache->now.reserved = 600;
   served_turns run{cache};
+  REQUIRE(ask<answered>(run.system, run.actors->offloader, 10s,
+                        stage_component{"transformer", true, {}}));
 
   kill(run.actors->retention);
-
-  // Only one that was started again and made known to the stager releases anything.
-  while (cache->releases == 0)
+  // Only one that was started again and made known to the stager releases anything; that a
+  // component leaves which it was not told of breaks its ledger.
+  for (int turns = 0; turns != 10'000 && cache->releases == 0; ++turns)
     run.take_turns();
+
+  CHECK(cache->releases >= 1);
 }
 
 } // namespace

@@ -205,6 +205,23 @@ TEST_CASE("all ranks make the same gathers, and each copies its part alone", "[a
   }
 }
 
+TEST_CASE("weights that ranks share are read from the host, and not replaced while they are shared",
+          "[actors][ranks]") {
+  group ranks(2, kind::sim);
+  const std::vector<std::byte> zeros(700 * sizeof(float));
+
+  CHECK(ranks.all([&](rank& own, std::size_t) {
+    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)))
+      return false;
+    const auto refused = own.subject.update_weights(
+        {.component = "transformer",
+         .values = {{.name = "blocks.1.weight", .shape = {700}, .bytes = zeros, .owner = {}}}});
+    const auto read = own.subject.read_weights("transformer", {"blocks.1.weight"});
+    return !refused && refused.error().code == errc::unsupported && read &&
+           read->values.front().bytes.front() == std::byte{11} && own.request(1);
+  }));
+}
+
 TEST_CASE("one rank alone copies its blocks whole and gathers nothing", "[actors][ranks]") {
   group ranks(1, kind::sim);
   auto& own = ranks[0];
