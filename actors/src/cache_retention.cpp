@@ -18,15 +18,31 @@ cache_retention::cache_retention(caf::actor_config& config, std::shared_ptr<allo
   learned_->attach();
 }
 
+// Totals, not differences: one that was lost, or that a restarted actor never got, does no harm.
+void cache_retention::count(std::uint64_t bytes_now) {
+  const auto before = learned_->staged_bytes();
+  if (bytes_now > before)
+    learned_->staged(bytes_now - before);
+  else
+    learned_->unstaged(before - bytes_now);
+}
+
+void cache_retention::left(std::uint64_t bytes_now) {
+  count(bytes_now);
+  if (auto kept = attempt([&] { release_if_needed(false); }); !kept)
+    log(log_level::warn, "ferry.actors", "keep cache reason=" + ferry::describe(kept.error()));
+}
+
 cache_retention::behavior_type cache_retention::make_behavior() {
   return {
-      [this](const group_staged& m) { return guarded([&] { learned_->staged(m.bytes); }); },
-      [this](const group_left& m) {
-        learned_->unstaged(m.bytes);
-        if (auto kept = attempt([&] { release_if_needed(false); }); !kept)
-          log(log_level::warn, "ferry.actors",
-              "keep cache reason=" + ferry::describe(kept.error()));
-        return guarded([] {});
+      [this](const group_staged& m) { return guarded([&] { count(m.bytes_now); }); },
+      [this](const group_left& m) { return guarded([&] { left(m.bytes_now); }); },
+      [this](const groups_closed&) {
+        return guarded([&] {
+          left(0);
+          learned_->detach();
+          learned_->attach();
+        });
       },
       [this](const release_cache&) { return guarded([&] { release_if_needed(true); }); },
       [this](const query_cache&) { return guarded([&] { return state(); }); },

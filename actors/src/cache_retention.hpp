@@ -6,6 +6,7 @@
 #include <ferry/messages/cache_retention.hpp>
 #include <ferry/offload/bounded_allocator_cache.hpp>
 
+#include <cstdint>
 #include <memory>
 
 namespace ferry {
@@ -21,6 +22,8 @@ public:
 
 private:
   [[nodiscard]] cache_state state() const;
+  void count(std::uint64_t bytes_now);
+  void left(std::uint64_t bytes_now);
   void release_if_needed(bool force);
 
   std::shared_ptr<allocator_cache> cache_;

@@ -90,8 +90,7 @@ answered component_stager::close(const close_groups& message) {
     return {};
   const auto held = keep();
   const host_thread::scope scope{lane_->me, message.stamp};
-  for (const auto bytes : staged_bytes())
-    tell_retention(group_left{bytes});
+  tell_retention(groups_closed{});
   through_ = nullptr;
   return {owner_->stamp()};
 }
@@ -107,17 +106,16 @@ work_permit::use_lock component_stager::keep() {
 void component_stager::use(const use_cache_retention& message) {
   const auto held = keep();
   retention_ = message.whom;
-  for (const auto bytes : staged_bytes())
-    tell_retention(group_staged{bytes});
+  tell_retention(group_staged{staged_bytes()});
 }
 
-std::vector<std::uint64_t> component_stager::staged_bytes() const {
-  std::vector<std::uint64_t> all;
+std::uint64_t component_stager::staged_bytes() const {
+  std::uint64_t bytes = 0;
   if (through_ != nullptr)
     for (const auto& each : through_->groups())
       if (each.stager && each.stager->loaded())
-        all.push_back(each.stager->bytes());
-  return all;
+        bytes += each.stager->bytes();
+  return bytes;
 }
 
 template <class Message>
@@ -209,7 +207,7 @@ void component_stager::bring_in(group_id group) {
   }
   board.arrived(group, owner_->stamp());
   if (comes)
-    tell_retention(group_staged{entry.stager->bytes()});
+    tell_retention(group_staged{staged_bytes()});
 }
 
 void component_stager::send_away(group_id group) {
@@ -231,7 +229,7 @@ void component_stager::send_away(group_id group) {
   }
   board.left(group);
   if (entry.stager)
-    tell_retention(group_left{entry.stager->bytes()});
+    tell_retention(group_left{staged_bytes()});
 }
 
 } // namespace ferry

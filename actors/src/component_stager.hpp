@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 namespace ferry {
 
@@ -51,7 +50,7 @@ private:
   void use(const use_cache_retention& message);
 
   /// Returns the size of each group on the device.
-  [[nodiscard]] std::vector<std::uint64_t> staged_bytes() const;
+  [[nodiscard]] std::uint64_t staged_bytes() const;
   template <class Message>
   void tell_retention(Message message);
 

@@ -12,8 +12,12 @@ namespace ferry {
 namespace {
 
 void introduce_retention(const crew& who) {
-  if (who.retention)
+  if (!who.retention)
+    return;
+  if (who.stager)
     post(who.stager, use_cache_retention{who.retention});
+  if (who.offloader)
+    post(who.offloader, use_cache_retention{who.retention});
 }
 
 start_step retention_step(caf::actor_system& system, const runtime_options& options,
@@ -66,9 +70,8 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
                                                                      who->supervisor);
                    }});
   steps.push_back({.name = "component_stager", .spawn = [&system, target, who]() -> child_actor {
-                     who->stager = spawn_component_stager(system, threading::own_thread, target);
-                     introduce_retention(*who);
-                     return who->stager;
+                     return who->stager =
+                                spawn_component_stager(system, threading::own_thread, target);
                    }});
   steps.push_back(
       {.name = "offloader",
@@ -76,9 +79,11 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
          auto how = offloading;
          if (ranks)
            how.peers = {ranks->gathers, who->gathers, who->gate, ranks->patience};
-         return who->offloader =
-                    spawn_offloader(system, threading::own_thread, target, how, who->memory,
-                                    who->copies, who->prefetcher, who->stager, who->supervisor);
+         who->offloader =
+             spawn_offloader(system, threading::own_thread, target, how, who->memory, who->copies,
+                             who->prefetcher, who->stager, who->supervisor);
+         introduce_retention(*who);
+         return who->offloader;
        }});
   return steps;
 }

@@ -43,6 +43,7 @@ offloader::behavior_type offloader::make_behavior() {
         return guarded_later<weights_updated>([&] { return update(m); });
       },
       [this](const read_component& m) { return guarded([&] { return read(m); }); },
+      [this](const use_cache_retention& m) { return guarded([&] { retention_ = m.whom; }); },
       [this](const query_offload&) {
         return guarded_later<offload_state>([&] { return query(); });
       },
@@ -66,6 +67,7 @@ void offloader::on_exit() {
   prefetcher_ = nullptr;
   stager_ = nullptr;
   supervisor_ = nullptr;
+  retention_ = nullptr;
   options_.peers.reset();
 }
 

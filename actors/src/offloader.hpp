@@ -5,6 +5,7 @@
 
 #include <ferry/actors/spawn.hpp>
 #include <ferry/messages/block_prefetcher.hpp>
+#include <ferry/messages/cache_retention.hpp>
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/errc.hpp>
@@ -59,11 +60,15 @@ private:
   void continue_release();
   void deliver_release(const failure& reason);
 
-  // Enable: plan, lease pinned memory, prepare, load residents, bind them, open the ring.
+  // Enable: plan, take device memory, lease pinned memory, prepare, load residents, bind them, open
+  // the ring.
   caf::result<enabled> enable(const enable_pipeline& message);
   caf::result<enabled> enable(const enable_weights& message);
   caf::result<enabled> place(std::unique_ptr<placement> what, const causal_stamp& stamp);
   [[nodiscard]] enabled delegate(const enable_pipeline& message);
+  void take_memory(const causal_stamp& stamp);
+  [[nodiscard]] result<causal_stamp> carve(const causal_stamp& stamp);
+  void survey(result<causal_stamp> carved);
   void lease(std::vector<pin_candidate> stores, const causal_stamp& stamp);
   void prepare(const pin_plan& pins, const causal_stamp& stamp);
   void bind(const causal_stamp& residents_loaded);
@@ -75,7 +80,6 @@ private:
   [[nodiscard]] rank_place where() const noexcept;
   void leave_ranks_because(const failure& cause);
   void check_idle() const;
-  void check_fits(const transfer_plan& transfers) const;
 
   // Disable, also of what was half enabled: close the ring, drain the streams, take everything
   // back.
@@ -208,6 +212,7 @@ private:
   block_prefetcher_actor prefetcher_;
   component_stager_actor stager_;
   supervisor_actor supervisor_;
+  cache_retention_actor retention_; ///< Null: nothing keeps anything.
   std::optional<host_thread> me_;
   phase phase_ = phase::idle;
   bool in_request_ = false;

@@ -35,8 +35,6 @@ std::optional<placement_plan> offloader::plan(const enable_pipeline& message) co
   auto made = plan_placement(*message.subject, message.config, where());
   if (!made)
     throw ferry_error{std::move(made.error())};
-  if (*made)
-    check_fits((*made)->transfers);
   return std::move(*made);
 }
 
@@ -60,7 +58,6 @@ void offloader::leave_ranks_because(const failure& cause) {
 caf::result<enabled> offloader::enable(const enable_weights& message) {
   check_idle();
   FERRY_ASSERT(message.weights != nullptr);
-  check_fits(message.weights->plan);
   return place(std::make_unique<placement>(*owner_, message.weights, options_.slots),
                message.stamp);
 }
@@ -111,12 +108,6 @@ void offloader::check_idle() const {
   throw ferry_error{{errc::busy, "another call is being carried out"}};
 }
 
-void offloader::check_fits(const transfer_plan& transfers) const {
-  if (auto fits = check_memory(transfers, options_.slots, options_.device_memory, owner_->memory());
-      !fits)
-    throw ferry_error{std::move(fits.error())};
-}
-
 caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const causal_stamp& stamp) {
   placement_ = std::move(what);
   if (options_.peers)
@@ -128,14 +119,52 @@ caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const cau
   phase_ = phase::enabling;
   enabling_ = make_response_promise<enabled>();
   owe(enabling_);
+  take_memory(stamp);
+  return enabling_;
+}
+
+// What the model's allocator keeps for later may be in the way. Asked for once: if it was not that,
+// nothing else will help.
+void offloader::take_memory(const causal_stamp& stamp) {
+  auto taken = carve(stamp);
+  if (taken || taken.error().code != errc::out_of_device_memory || !retention_) {
+    survey(std::move(taken));
+    return;
+  }
+  log(log_level::info, "ferry.actors", "release cache reason=" + taken.error().detail);
+  inquire(this, retention_, options_.request_deadline, release_cache{})
+      .then([this, stamp] { survey(carve(stamp)); },
+            [this, cause = taken.error()](const caf::error& reason) {
+              log(log_level::warn, "ferry.actors",
+                  "keep cache reason=" + ferry::describe(to_failure(reason)));
+              survey(tl::unexpected(cause));
+            });
+}
+
+result<causal_stamp> offloader::carve(const causal_stamp& stamp) {
+  return attempt([&] {
+    const host_thread::scope scope{*me_, stamp};
+    const auto fits = check_memory(placement_->plan().transfers, options_.slots,
+                                   options_.device_memory, owner_->memory());
+    if (!fits)
+      throw ferry_error{fits.error()};
+    placement_->carve_memory();
+    return owner_->stamp();
+  });
+}
+
+void offloader::survey(result<causal_stamp> carved) {
+  if (!carved) {
+    abandon_enable(carved.error());
+    return;
+  }
   auto stores = attempt([&] { return placement_->survey(); });
   if (!stores)
     abandon_enable(stores.error());
   else if (stores->empty())
-    prepare({}, stamp);
+    prepare({}, *carved);
   else
-    lease(std::move(*stores), stamp);
-  return enabling_;
+    lease(std::move(*stores), *carved);
 }
 
 // Before anything is touched: a refusal costs nothing.

@@ -197,7 +197,6 @@ void placement::stage_on_demand(const std::string& path, bool in) {
 
 void placement::prepare(const std::shared_ptr<block_gate>& blocks,
                         const std::shared_ptr<group_gate>& groups, const pin_plan& pins) {
-  carve_memory();
   if (bare_) {
     for (std::size_t i = 0; i != bare_->blocks.size(); ++i)
       through_->add_sources(plan_.transfers.blocks[i].id, bare_->blocks[i]->segments());

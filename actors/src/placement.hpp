@@ -105,9 +105,14 @@ public:
   /// they are filled. Touches nothing of the pipeline. Empty where the stores are there already.
   [[nodiscard]] std::vector<pin_candidate> survey();
 
-  /// Makes arena and events, makes blocks and groups go through their gates, makes the
-  /// masters and parks both. The residents may be loaded afterwards. A module that has a hook
-  /// belongs to somebody else: then nothing of the pipeline has been touched.
+  /// Takes the memory on the device. Touches nothing of the pipeline; a failure has changed
+  /// nothing.
+  /// @throws ferry_error `out_of_device_memory`
+  void carve_memory();
+
+  /// Makes blocks and groups go through their gates, makes the masters and parks both. The
+  /// residents may be loaded afterwards. A module that has a hook belongs to somebody else: then
+  /// nothing of the pipeline has been touched. @pre `carve_memory`
   void prepare(const std::shared_ptr<block_gate>& blocks, const std::shared_ptr<group_gate>& groups,
                const pin_plan& pins);
 
@@ -132,7 +137,6 @@ private:
   [[nodiscard]] std::vector<unit_store> stores();
   [[nodiscard]] result<weight_places> places_in(const std::string& component);
   void point_sources() noexcept;
-  void carve_memory();
   void make_units();
   void hook_blocks(const std::shared_ptr<block_gate>& gate);
   void hook_groups(const std::shared_ptr<group_gate>& gate);

@@ -4,6 +4,7 @@
 #include <ferry/actors/crew.hpp>
 #include <ferry/actors/spawn.hpp>
 #include <ferry/messages/ask.hpp>
+#include <ferry/platform/memory.hpp>
 #include <ferry/platform/sim_device.hpp>
 
 #include "support/actor_world.hpp"
@@ -42,6 +43,11 @@ struct retention_rig {
   result<void> tell(Message message) {
     return world.ask<void>(subject, message);
   }
+  void stage_and_leave() {
+    REQUIRE(tell(group_staged{100}));
+    cache->now.reserved = 200;
+    REQUIRE(tell(group_left{0}));
+  }
   cache_state state() { return *world.ask<cache_state>(subject, query_cache{}); }
 
   test::actor_world world;
@@ -55,7 +61,7 @@ TEST_CASE("what one component freed is given back when it has left", "[actors][c
   REQUIRE(rig.tell(group_staged{80}));
   rig.cache->now.reserved = 300;
 
-  REQUIRE(rig.tell(group_left{80}));
+  REQUIRE(rig.tell(group_left{0}));
 
   CHECK(rig.cache->releases == 1);
   CHECK(rig.state().releases == 1);
@@ -63,13 +69,29 @@ TEST_CASE("what one component freed is given back when it has left", "[actors][c
 
 TEST_CASE("what has been seen to be needed again is kept", "[actors][cache_retention]") {
   retention_rig rig;
-  for (int request = 0; request != 2; ++request) {
-    REQUIRE(rig.tell(group_staged{100}));
-    rig.cache->now.reserved = 200;
-    REQUIRE(rig.tell(group_left{100}));
-  }
+  for (int request = 0; request != 2; ++request)
+    rig.stage_and_leave();
 
   CHECK(rig.cache->releases == 1);
+}
+
+TEST_CASE("what a backend needed is not kept for the next", "[actors][cache_retention]") {
+  retention_rig rig;
+  rig.stage_and_leave();
+  REQUIRE(rig.tell(groups_closed{}));
+  CHECK(rig.state().staged_bytes == 0);
+
+  rig.stage_and_leave();
+
+  CHECK(rig.cache->releases == 2);
+}
+
+TEST_CASE("a group that nobody told of may leave", "[actors][cache_retention]") {
+  retention_rig rig;
+
+  CHECK(rig.tell(group_left{100}));
+
+  CHECK(rig.state().staged_bytes == 100);
 }
 
 TEST_CASE("nothing is released while a component comes", "[actors][cache_retention]") {
@@ -95,28 +117,32 @@ TEST_CASE("an allocator that cannot release stops nobody", "[actors][cache_reten
   rig.cache->now.reserved = 600;
   REQUIRE(rig.tell(group_staged{100}));
 
-  CHECK(rig.tell(group_left{100}));
+  CHECK(rig.tell(group_left{0}));
   CHECK(rig.tell(release_cache{}).error().code == errc::device_failure);
 
   CHECK(rig.state().failures == 2);
 }
 
 /// Two components that take turns, under a crew in a system of this program's own.
-struct served_turns {
-  explicit served_turns(std::shared_ptr<allocator_cache> activations)
+struct served_pipeline {
+  explicit served_pipeline(
+      std::shared_ptr<allocator_cache> activations,
+      const std::shared_ptr<sim_device>& gpu = std::make_shared<sim_device>(sim_options{}))
       : actors(spawn_crew(system, gpu, {.activations = std::move(activations)})) {
     REQUIRE(ask<void>(system, actors->supervisor, patience, start_children{}));
-    REQUIRE(ask<enabled>(system, actors->offloader, patience,
-                         enable_pipeline{pipeline,
-                                         test::compact(R"({"mode":"module",
-                                         "components":["dit","text_encoder"]})"),
-                                         {}}));
   }
-  ~served_turns() {
+  ~served_pipeline() {
     CHECK(ask<stopped>(system, actors->supervisor, patience, stop_children{5s}));
     kill(actors->supervisor);
   }
 
+  [[nodiscard]] result<enabled> enable() {
+    return ask<enabled>(system, actors->offloader, patience,
+                        enable_pipeline{pipeline,
+                                        test::compact(R"({"mode":"module",
+                                        "components":["dit","text_encoder"]})"),
+                                        {}});
+  }
   void take_turns() {
     for (const auto* path : {"text_encoder", "transformer", "text_encoder"})
       pipeline->call(path, [](test::fake_module&) {});
@@ -131,7 +157,6 @@ struct served_turns {
   };
 
   static constexpr auto patience = 10s;
-  std::shared_ptr<sim_device> gpu = std::make_shared<sim_device>(sim_options{});
   std::shared_ptr<test::fake_pipeline> pipeline =
       std::make_shared<test::fake_pipeline>(test::node("test.root")
                                                 ->child("transformer", test::block(16, 1))
@@ -145,7 +170,8 @@ TEST_CASE("components that take turns make the allocator give back what one has 
           "[actors][cache_retention]") {
   const auto cache = std::make_shared<fake_cache>();
   cache->now.reserved = 600;
-  served_turns run{cache};
+  served_pipeline run{cache};
+  REQUIRE(run.enable());
 
   run.take_turns();
 
@@ -154,7 +180,8 @@ TEST_CASE("components that take turns make the allocator give back what one has 
 
 TEST_CASE("what is staged is counted once, and no more once it is gone",
           "[actors][cache_retention]") {
-  served_turns run{std::make_shared<fake_cache>()};
+  served_pipeline run{std::make_shared<fake_cache>()};
+  REQUIRE(run.enable());
   const auto staged = [&] {
     return ask<cache_state>(run.system, run.actors->retention, 10s, query_cache{})->staged_bytes;
   };
@@ -178,17 +205,104 @@ TEST_CASE("a cache retention that ended is started again and told of what is the
           "[actors][cache_retention]") {
   const auto cache = std::make_shared<fake_cache>();
   cache->now.reserved = 600;
-  served_turns run{cache};
+  served_pipeline run{cache};
+  REQUIRE(run.enable());
   REQUIRE(ask<answered>(run.system, run.actors->offloader, 10s,
                         stage_component{"transformer", true, {}}));
 
   kill(run.actors->retention);
-  // Only one that was started again and made known to the stager releases anything; that a
-  // component leaves which it was not told of breaks its ledger.
+  // Only one that was started again and made known to the stager releases anything.
   for (int turns = 0; turns != 10'000 && cache->releases == 0; ++turns)
     run.take_turns();
 
   CHECK(cache->releases >= 1);
+}
+
+/// Keeps all memory of a device until it is made to give it back.
+struct hoard final : allocator_cache {
+  explicit hoard(std::shared_ptr<device> of)
+      : owner(std::move(of)), kept(*owner, memory_kind::device, owner->memory().free) {}
+
+  [[nodiscard]] result<cache_telemetry> telemetry() const override {
+    return cache_telemetry{.free = 900, .total = 1000, .reserved = 100, .allocated = 100};
+  }
+  void release() override {
+    ++releases;
+    if (broken)
+      throw ferry_error{{errc::device_failure, "it sticks"}};
+    kept = {};
+  }
+
+  std::shared_ptr<device> owner;
+  memory_block kept;
+  bool broken = false;
+  std::atomic<int> releases = 0;
+};
+
+[[nodiscard]] std::shared_ptr<sim_device> device_of(std::size_t bytes) {
+  sim_options options;
+  options.memory = bytes;
+  return std::make_shared<sim_device>(options);
+}
+
+struct full_device {
+  explicit full_device(std::size_t bytes)
+      : gpu(device_of(bytes)), cache(std::make_shared<hoard>(gpu)), run(cache, gpu) {}
+
+  std::shared_ptr<sim_device> gpu;
+  std::shared_ptr<hoard> cache;
+  served_pipeline run;
+};
+
+TEST_CASE("an enable without room gets what the allocator keeps", "[actors][cache_retention]") {
+  full_device rig{1024};
+
+  CHECK(rig.run.enable());
+
+  CHECK(rig.cache->releases == 1);
+  rig.run.take_turns();
+}
+
+TEST_CASE("an enable that has no room even then is refused after one release",
+          "[actors][cache_retention]") {
+  full_device rig{255};
+
+  CHECK(rig.run.enable().error().code == errc::out_of_device_memory);
+
+  CHECK(rig.cache->releases == 1);
+  CHECK(rig.run.pipeline->hook_count() == 0);
+  rig.run.take_turns();
+}
+
+TEST_CASE("an enable without room fails for want of room when nothing can be released",
+          "[actors][cache_retention]") {
+  full_device rig{1024};
+  rig.cache->broken = true;
+  CHECK(rig.run.enable().error().code == errc::out_of_device_memory);
+
+  rig.cache->broken = false;
+  CHECK(rig.run.enable());
+}
+
+TEST_CASE("an enable with room releases nothing", "[actors][cache_retention]") {
+  full_device rig{1024};
+  rig.cache->kept = {};
+
+  CHECK(rig.run.enable());
+
+  CHECK(rig.cache->releases == 0);
+}
+
+TEST_CASE("an enable without room asks the cache retention that was started again",
+          "[actors][cache_retention]") {
+  full_device rig{1024};
+  kill(rig.run.actors->retention);
+
+  auto enabled = rig.run.enable();
+  for (int tries = 0; tries != 1000 && !enabled; ++tries)
+    enabled = rig.run.enable();
+
+  CHECK(enabled);
 }
 
 } // namespace

@@ -44,6 +44,12 @@ named_tensors tensors_of(const fake_module& from, const std::string& prefix = ""
   return all;
 }
 
+/// Keeps nothing.
+struct no_cache final : allocator_cache {
+  [[nodiscard]] result<cache_telemetry> telemetry() const override { return cache_telemetry{}; }
+  void release() override {}
+};
+
 /// Turns all weights of a component into others. Done twice, nothing has changed.
 void turn(const fake_module& component) {
   for (const auto& [name, tensor] : tensors_of(component))
@@ -83,6 +89,12 @@ std::vector<start_step> supervised_life::steps() {
   auto& system = world_.system();
   const offloader_options options{.acquire_deadline = 1ms, .request_deadline = question_deadline};
   return {
+      {"cache_retention",
+       [this, &system]() -> child_actor {
+         return retention_ = faults_.wire(spawn_cache_retention(system, threading::pooled,
+                                                                std::make_shared<no_cache>(), {}));
+       },
+       when_it_ends::restart, [this] { introduce_retention(); }},
       {"host_memory",
        [this, &system]() -> child_actor {
          return memory_ = faults_.wire(spawn_host_memory(system, {}));
@@ -102,11 +114,20 @@ std::vector<start_step> supervised_life::steps() {
        }},
       {"offloader",
        [this, &system, options]() -> child_actor {
-         return offloader_ =
-                    faults_.wire(spawn_offloader(system, threading::pooled, gpu_, options, memory_,
-                                                 copies_, prefetcher_, stager_, supervisor_));
+         offloader_ =
+             faults_.wire(spawn_offloader(system, threading::pooled, gpu_, options, memory_,
+                                          copies_, prefetcher_, stager_, supervisor_));
+         introduce_retention();
+         return offloader_;
        }},
   };
+}
+
+void supervised_life::introduce_retention() {
+  if (stager_)
+    post(stager_, use_cache_retention{retention_});
+  if (offloader_)
+    post(offloader_, use_cache_retention{retention_});
 }
 
 template <class Answer, class Handle, class Message>

@@ -80,6 +80,7 @@ private:
   [[nodiscard]] weights weights_now() const;
 
   [[nodiscard]] std::vector<start_step> steps();
+  void introduce_retention();
   template <class Answer, class Handle, class Message>
   [[nodiscard]] result<Answer> ask(const Handle& whom, Message message);
   template <class T>
@@ -107,6 +108,7 @@ private:
   actor_world world_;
   message_faults faults_{world_};
   supervisor_actor supervisor_;
+  cache_retention_actor retention_;
   host_memory_actor memory_;
   copy_stream_actor copies_;
   block_prefetcher_actor prefetcher_;

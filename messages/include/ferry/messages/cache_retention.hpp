@@ -12,13 +12,16 @@ namespace ferry {
 
 /// A group has come to the device.
 struct group_staged {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes_now = 0; ///< Of all groups that are there now.
 };
 
 /// A group has left the device.
 struct group_left {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes_now = 0; ///< As above.
 };
+
+/// The backend is closed, and its groups are gone. What was learned from them is forgotten.
+struct groups_closed {};
 
 /// Gives the device back what the allocator holds for later, whatever the bounds say.
 struct release_cache {};
@@ -39,6 +42,8 @@ using cache_retention_actor =
                     // Releases if a bound is exceeded. A failure of the allocator is logged and
                     // counted.
                     caf::result<void>(group_left),
+                    // As `group_left`, for the last time.
+                    caf::result<void>(groups_closed),
                     // Answers when the memory is released. Fails with the allocator's failure.
                     caf::result<void>(release_cache),
                     // Never fails.
@@ -47,10 +52,17 @@ using cache_retention_actor =
                     caf::result<void>(start_child), caf::result<void>(drain_child),
                     caf::result<answered>(release_child)>;
 
+/// From now on the actor that gets this talks to that one.
+struct use_cache_retention {
+  cache_retention_actor whom;
+};
+
 } // namespace ferry
 
 FERRY_LOCAL_MESSAGE(ferry::group_staged)
 FERRY_LOCAL_MESSAGE(ferry::group_left)
+FERRY_LOCAL_MESSAGE(ferry::groups_closed)
 FERRY_LOCAL_MESSAGE(ferry::release_cache)
 FERRY_LOCAL_MESSAGE(ferry::query_cache)
 FERRY_LOCAL_MESSAGE(ferry::cache_state)
+FERRY_LOCAL_MESSAGE(ferry::use_cache_retention)

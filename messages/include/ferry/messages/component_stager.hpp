@@ -38,11 +38,6 @@ struct demand_group {
   causal_stamp stamp;
 };
 
-/// From now on this actor is told of groups that come and go.
-struct use_cache_retention {
-  cache_retention_actor whom;
-};
-
 struct stage_group_in {
   group_id group{};
   causal_stamp stamp;
@@ -67,7 +62,7 @@ using component_stager_actor = actor_interface<
     // Tells the board: the group is here, or why it does not come, which is `slot_conflict` if one
     // that it excludes is held, or the device's failure. The weights are as they were then.
     caf::result<void>(demand_group),
-    // Never fails.
+    // From now on that actor is told of groups that come and go. Never fails.
     caf::result<void>(use_cache_retention),
     // Answers once the copies are enqueued; fails as a demand does, or with `not_enabled`.
     caf::result<answered>(stage_group_in),
@@ -89,6 +84,5 @@ FERRY_LOCAL_MESSAGE(ferry::open_groups)
 FERRY_LOCAL_MESSAGE(ferry::drain_groups)
 FERRY_LOCAL_MESSAGE(ferry::close_groups)
 FERRY_LOCAL_MESSAGE(ferry::demand_group)
-FERRY_LOCAL_MESSAGE(ferry::use_cache_retention)
 FERRY_LOCAL_MESSAGE(ferry::stage_group_in)
 FERRY_LOCAL_MESSAGE(ferry::stage_group_out)

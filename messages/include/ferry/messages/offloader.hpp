@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/messages/cache_retention.hpp>
 #include <ferry/messages/caf.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/values.hpp>
@@ -105,8 +106,9 @@ struct query_offload {};
 /// request transition or a weight update.
 using offloader_actor = actor_interface<
     // Answers when the first forward may run. Whatever can be rejected is rejected before anything
-    // is touched. Any failure leaves ordinary tensors with exact values and no hooks. Fails with
-    // `already_enabled`, and after a failure of the runtime with its first cause.
+    // is touched. Where the device has no room, the cache retention is asked once to release what
+    // the model's allocator keeps. Any failure leaves ordinary tensors with exact values and no
+    // hooks. Fails with `already_enabled`, and after a failure of the runtime with its first cause.
     caf::result<enabled>(enable_pipeline),
     // As above, without tensors and hooks.
     caf::result<enabled>(enable_weights),
@@ -146,6 +148,8 @@ using offloader_actor = actor_interface<
     caf::result<weights_updated>(update_weights),
     // Answers at once. Fails as an update does for its names, and with `busy` when it would.
     caf::result<component_read>(read_component),
+    // From now on that actor is asked where the device has no room. Never fails.
+    caf::result<void>(use_cache_retention),
     // Never fails, and answers during transitions too.
     caf::result<offload_state>(query_offload),
     // As every child. `release_child` disables first, and waits for blocks in use.
