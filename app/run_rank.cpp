@@ -4,7 +4,9 @@
 #include "run_rank.hpp"
 
 #include <ferry/actors/runtime.hpp>
+#include <ferry/actors/runtime_backend.hpp>
 #include <ferry/offload/resident_weights.hpp>
+#include <ferry/platform/log.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
 
 #include "caught.hpp"
@@ -96,6 +98,18 @@ result<warm_up_share> warm_up_unseen(const checked_run& run, runtime& through) {
   return share;
 }
 
+/// Offloads what the loader has mapped: it has left no weights out, so that there is no plan.
+result<started_offload> offload(const std::shared_ptr<torch_pipeline>& subject, runtime& through,
+                                const offload_config& config) {
+  std::vector<std::string> warnings;
+  auto started =
+      start_offload(loaded_pipeline(subject),
+                    runtime_backends(through, config, device_presence::present), warnings);
+  for (const auto& each : warnings)
+    log(log_level::warn, "ferry.app", each);
+  return started;
+}
+
 /// Enables, runs what was asked for, and disables again. What it learns goes into `report`.
 result<run_tally> run_offloaded(const checked_run& run,
                                 const std::shared_ptr<torch_pipeline>& subject, run_context where,
@@ -106,8 +120,9 @@ result<run_tally> run_offloaded(const checked_run& run,
                   {.device_memory = setup.device_memory, .ranks = std::exchange(self.group, {})});
   if (auto started = through.start(); !started)
     return tl::unexpected(started.error());
-  if (auto enabled = through.enable(subject, setup.config); !enabled)
-    return tl::unexpected(enabled.error());
+  const auto offloaded = offload(subject, through, setup.config);
+  if (!offloaded)
+    return tl::unexpected(offloaded.error());
   std::optional<warm_up_share> warmed;
   if (run.options.requests) {
     auto share = warm_up_unseen(run, through);
@@ -120,7 +135,7 @@ result<run_tally> run_offloaded(const checked_run& run,
   auto state = through.state();
   if (!state)
     return tl::unexpected(state.error());
-  if (auto disabled = through.disable(); !disabled)
+  if (auto disabled = offloaded->backend->disable(); !disabled)
     return tl::unexpected(disabled.error());
   if (auto stopped = through.stop(std::chrono::seconds(10)); !stopped)
     return tl::unexpected(stopped.error());

@@ -67,7 +67,8 @@ public:
 private:
   result<generated> compute_through(std::size_t index) {
     auto& through = *where_.through;
-    const auto begun = through.begin_request();
+    const auto begun =
+        through.begin_request({.steps = static_cast<std::uint32_t>(asked_[index].what.steps)});
     if (!begun)
       throw ferry_error(named(asked_[index], begun.error()));
     auto made = [&] {

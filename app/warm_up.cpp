@@ -36,7 +36,8 @@ result<void> warm_up(runtime& through, const diffusion_model& model) {
   const auto asked = model.warm_up_request();
   if (!asked)
     return {};
-  if (auto begun = through.begin_request(); !begun)
+  if (auto begun = through.begin_request({.steps = static_cast<std::uint32_t>(asked->steps)});
+      !begun)
     return failed(begun.error());
   auto done = run(model, *asked);
   auto ended = through.end_request();

@@ -110,6 +110,8 @@ answered block_prefetcher::begin(const begin_request& message) {
   if (!ring_->in_request())
     begin_implicitly();
   explicit_request_ = true;
+  if (!message.blocks.empty())
+    submit(checked(ring_->announce(message.blocks)));
   return {owner_->stamp()};
 }
 
@@ -119,6 +121,8 @@ answered block_prefetcher::end(const end_request& message) {
     throw ferry_error{{errc::not_enabled, "no request is running; begin one first"}};
   check_nothing_in_use();
   const host_thread::scope scope{*me_, message.stamp};
+  while (through_->gathers() && ring_->has_announced())
+    submit(ring_->pass_over());
   end_now();
   explicit_request_ = false;
   return {owner_->stamp()};

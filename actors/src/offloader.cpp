@@ -80,6 +80,8 @@ void offloader::drain(const drain_child& message) {
     return;
   refusal_ = message.cause;
   failed_ = message.failed;
+  if (joining_)
+    options_.peers->meeting->poison(message.cause);
   if (placement_ != nullptr)
     fail_boards(message.cause);
   refuse_waiting(message.cause);
@@ -171,6 +173,8 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.enabled = phase_ != phase::enabling;
   state.in_request = in_request_;
   state.components = plan.components;
+  for (const auto& each : plan.transfers.blocks)
+    state.blocks.push_back(each.path);
   for (auto& [path, component] : state.components)
     if (const auto group = placement_->groups()->find(path))
       component.on_device = placement_->groups()->board().is_here(*group);

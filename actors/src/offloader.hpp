@@ -108,6 +108,7 @@ private:
     request_id id{};
     std::chrono::steady_clock::time_point until;
     causal_stamp stamp;
+    wave_terms wave;
     caf::typed_response_promise<answered> promise;
   };
 
@@ -116,6 +117,8 @@ private:
   void begin_next();
   void begin(waiting_request next);
   void begin_settled(waiting_request next);
+  void join(waiting_request next);
+  void begin_blocks(waiting_request next);
   void settle(result_handler then);
   void expire();
   void cancel(const cancel_request& message);
@@ -218,6 +221,8 @@ private:
   bool in_request_ = false;
   bool unsettled_ = false; ///< The end of the last request is not known to have reached the others.
   std::optional<request_id> running_; ///< The request that runs, begins or ends.
+  bool may_leave_ = true;             ///< It, while ranks that gather blocks run others.
+  bool joining_ = false;              ///< The other ranks have yet to begin.
   std::deque<waiting_request> waiting_;
   std::optional<failure> refusal_; ///< Set once drained.
   bool failed_ = false;            ///< The refusal is a failure, not a stop.

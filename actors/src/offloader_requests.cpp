@@ -18,7 +18,8 @@ caf::result<answered> offloader::queue(const queue_request& message) {
                        "request " + std::to_string(static_cast<std::uint64_t>(message.id)) +
                            " waits or runs already"}};
   auto promise = make_response_promise<answered>();
-  waiting_.push_back({message.id, clock().now() + message.patience, message.stamp, promise});
+  waiting_.push_back(
+      {message.id, clock().now() + message.patience, message.stamp, message.wave, promise});
   begin_next();
   if (!waiting_.empty() && waiting_.back().id == message.id)
     remind<offloader_actor>(this, message.patience, expire_requests{});
@@ -68,6 +69,32 @@ void offloader::begin(waiting_request next) {
 }
 
 void offloader::begin_settled(waiting_request next) {
+  const auto gathers = placement_ != nullptr && placement_->through()->gathers();
+  may_leave_ = !gathers || !next.wave.blocks.empty();
+  if (gathers)
+    join(std::move(next));
+  else
+    begin_blocks(std::move(next));
+}
+
+void offloader::join(waiting_request next) {
+  joining_ = true;
+  const auto patience = std::max(next.until - clock().now(), std::chrono::nanoseconds{0});
+  const auto& gate = options_.peers->gate;
+  inquire(this, gate, patience + options_.request_deadline,
+          join_wave{to_ballot(next.wave), patience})
+      .then(
+          [this, next] {
+            joining_ = false;
+            begin_blocks(next);
+          },
+          [this, promise = next.promise](const caf::error& reason) {
+            joining_ = false;
+            finish_change(promise, tl::unexpected(to_failure(reason)), false);
+          });
+}
+
+void offloader::begin_blocks(waiting_request next) {
   auto finished = [this, promise = next.promise](result<answered> outcome) {
     if (outcome) {
       finish_change(promise, std::move(outcome), true);
@@ -76,12 +103,13 @@ void offloader::begin_settled(waiting_request next) {
     // Whoever failed may have begun.
     give_up(promise, std::move(outcome.error()));
   };
-  ask_groups(begin_request{observed(next.stamp)}, [this, finished](result<answered> primed) {
-    if (primed)
-      ask_ring(begin_request{std::move(primed->stamp)}, finished);
-    else
-      finished(std::move(primed));
-  });
+  ask_groups(begin_request{observed(next.stamp)},
+             [this, finished, blocks = std::move(next.wave.blocks)](result<answered> primed) {
+               if (primed)
+                 ask_ring(begin_request{std::move(primed->stamp), blocks}, finished);
+               else
+                 finished(std::move(primed));
+             });
 }
 
 // Ends what the others may still take for a request, also if they never heard of it.
@@ -116,6 +144,10 @@ void offloader::cancel(const cancel_request& message) {
     throw ferry_error{{errc::not_found, "request " +
                                             std::to_string(static_cast<std::uint64_t>(message.id)) +
                                             " neither waits nor runs"}};
+  if (!may_leave_)
+    throw ferry_error{{errc::unsupported,
+                       "the other ranks run this request's blocks and it did not say which; cancel "
+                       "it before it begins, or begin it with its blocks"}};
   if (placement_ != nullptr)
     placement_->through()->board().cancel(true);
 }

@@ -29,6 +29,7 @@ rank_gate::rank_gate(caf::actor_config& config, std::shared_ptr<rendezvous> rank
 rank_gate::behavior_type rank_gate::make_behavior() {
   return {
       [this](const vote_to_start& m) { return guarded([&] { vote(m); }); },
+      [this](const join_wave& m) { return guarded([&] { join(m); }); },
       [this](const leave_ranks& m) { return guarded([&] { ranks_->poison(m.cause); }); },
       [](const start_child&) { return guarded([] {}); },
       [this](const drain_child& m) {
@@ -57,6 +58,15 @@ void rank_gate::vote(const vote_to_start& message) {
     ranks_->poison(agreed.error());
     throw ferry_error{std::move(agreed.error())};
   }
+}
+
+void rank_gate::join(const join_wave& message) {
+  const auto said = checked(ranks_->meet("wave " + std::to_string(waves_++),
+                                         as_contribution(message.ballot), message.patience));
+  std::vector<std::string> ballots;
+  for (const auto& each : said)
+    ballots.push_back(as_text(each));
+  checked(admit_wave(ballots));
 }
 
 } // namespace ferry

@@ -21,10 +21,12 @@ public:
 
 private:
   void vote(const vote_to_start& message);
+  void join(const join_wave& message);
 
   std::shared_ptr<rendezvous> ranks_;
   nanoseconds patience_;
   std::uint64_t votes_ = 0;
+  std::uint64_t waves_ = 0;
 };
 
 } // namespace ferry

@@ -167,15 +167,15 @@ request_id runtime::new_request() noexcept {
   return request_id{++impl_->last_request};
 }
 
-result<void> runtime::begin_request(request_id id) {
+result<void> runtime::begin_request(request_id id, wave_terms wave) {
   const auto patience = impl_->options.request_deadline;
   // The offloader answers in time itself; only when it hangs is the later deadline met.
-  return impl_->tell(queue_request{id, patience, {}}, 2 * patience);
+  return impl_->tell(queue_request{id, patience, {}, std::move(wave)}, 2 * patience);
 }
 
-result<request_id> runtime::begin_request() {
+result<request_id> runtime::begin_request(wave_terms wave) {
   const auto id = new_request();
-  return begin_request(id).map([id] { return id; });
+  return begin_request(id, std::move(wave)).map([id] { return id; });
 }
 
 result<void> runtime::cancel_request(request_id id) {

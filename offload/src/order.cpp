@@ -92,6 +92,12 @@ void execution_order::announce(std::span<const block_id> blocks) {
   announced_.insert(announced_.end(), blocks.begin(), blocks.end());
 }
 
+std::optional<block_id> execution_order::next_announced() const noexcept {
+  if (announced_done_ == announced_.size())
+    return std::nullopt;
+  return announced_[announced_done_];
+}
+
 void execution_order::consume_announced(block_id used) noexcept {
   const auto pending = std::span(announced_).subspan(announced_done_);
   const auto found = std::ranges::find(pending, used);

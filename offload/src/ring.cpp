@@ -126,11 +126,20 @@ result<ring::commands> ring::released(slot_id slot, std::uint64_t generation) {
     return commands_;
   if (auto done = leave(left, generation); !done)
     return tl::unexpected(std::move(done.error()));
-  for (auto& s : seats_)
-    if (is_waiting(s.ticket) && s.ticket.generation() < left.retires_below)
-      try_revoke(s);
+  retire_below(left.retires_below);
   if (in_request_)
     fill(revocable::nothing, std::nullopt);
+  return commands_;
+}
+
+ring::commands ring::pass_over() {
+  clear_results();
+  const auto next = order_.next_announced();
+  FERRY_ASSERT(next.has_value());
+  if (auto* passed = oldest_for(*next); passed != nullptr && try_revoke(*passed))
+    retire_below(passed->retires_below);
+  order_.record(*next);
+  fill(revocable::nothing, std::nullopt);
   return commands_;
 }
 
@@ -176,6 +185,21 @@ result<void> ring::leave(seat& which, std::uint64_t generation) {
   if (!which.recorded)
     order_.record(which.ticket.block());
   return {};
+}
+
+void ring::retire_below(std::uint64_t generation) noexcept {
+  for (auto& s : seats_)
+    if (is_waiting(s.ticket) && s.ticket.generation() < generation)
+      try_revoke(s);
+}
+
+ring::seat* ring::oldest_for(block_id block) noexcept {
+  seat* oldest = nullptr;
+  for (auto& s : seats_)
+    if (is_waiting(s.ticket) && s.ticket.block() == block &&
+        (oldest == nullptr || s.ticket.generation() < oldest->ticket.generation()))
+      oldest = &s;
+  return oldest;
 }
 
 /// Gives the demanded block and the next uses expected a slot each, as far as there are any.

@@ -428,5 +428,40 @@ TEST_CASE("a ring is not empty while a block is in use", "[offload][ring]") {
   CHECK(m.empty());
 }
 
+/// Announces `order` in a request and leaves it after `ran` uses.
+void leave_after(model& m, const blocks& order, std::size_t ran) {
+  m.begin_request();
+  m.announce(order);
+  m.run({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(ran)});
+  m.pass_over();
+  REQUIRE(m.end_request());
+}
+
+/// Returns what is asked for where, whatever was used before.
+std::vector<fetch_command> fetches_of(model& m) {
+  auto all = m.trace;
+  for (auto& each : all)
+    each.wait_for_last_use = false;
+  return all;
+}
+
+TEST_CASE("a request that is left early fetches what it would have run", "[offload][ring]") {
+  const auto slots = GENERATE(1u, 2u, 3u, 4u);
+  const auto left = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{11});
+  const blocks order{0, 1, 2, 3, 4, 2, 3, 3, 4, 2, 4};
+  CAPTURE(slots, left);
+  const auto rings = rings_of({2, 3});
+  model whole(rings, slots);
+  model early(rings, slots);
+
+  for (const auto ran : {std::size_t{11}, left, std::size_t{3}}) {
+    leave_after(whole, order, 11);
+    leave_after(early, order, ran);
+  }
+
+  CHECK(fetches_of(early) == fetches_of(whole));
+  CHECK(early.policy.counters().prefetches == whole.policy.counters().prefetches);
+}
+
 } // namespace
 } // namespace ferry

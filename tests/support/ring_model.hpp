@@ -61,6 +61,13 @@ public:
 
   void announce(const block_numbers& next) { send(ids(next)); }
 
+  /// Runs nothing of what is left of the announcement.
+  void pass_over() {
+    deliver_everything();
+    while (policy.has_announced())
+      apply(policy.pass_over());
+  }
+
   void acquire(unsigned block) {
     maybe_deliver();
     if (!take(block)) {

@@ -12,7 +12,8 @@ namespace ferry {
 
 /// This rank's ends of a group of runtimes that start together and gather blocks from each other.
 /// All ranks enable, begin, announce, end and disable the same things in the same order, and run
-/// the same blocks.
+/// the same blocks, but for what `wave_terms` allow: to leave a wave early, or to run nothing in
+/// it.
 ///
 /// A stop leaves the group for good, unless somebody else keeps the ends: others that need this
 /// rank later fail, naming it.

@@ -9,6 +9,7 @@
 #include <ferry/offload/config.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/offload_state.hpp>
+#include <ferry/offload/wave_terms.hpp>
 #include <ferry/offload/weight_store.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
@@ -101,18 +102,25 @@ public:
   /// outside a request as well. Several threads may wait here. Fails with `deadline_exceeded` if
   /// its turn does not come within the request's deadline, with `cancelled`, or with
   /// `invalid_argument` for an id that waits or runs already. @pre `new_request` gave `id`
-  [[nodiscard]] result<void> begin_request(request_id id);
+  ///
+  /// Where ranks gather blocks, it also waits for the other ranks to begin, for as long as the
+  /// request may wait in all. A wave that `admit_wave` refuses begins on no rank, and the next may;
+  /// a rank that does not come in time fails the group. A rank without a request of its own begins
+  /// one with the blocks of the others and ends it.
+  [[nodiscard]] result<void> begin_request(request_id id, wave_terms wave = {});
 
   /// The same with an id of its own, which the caller learns once the request has begun.
-  [[nodiscard]] result<request_id> begin_request();
+  [[nodiscard]] result<request_id> begin_request(wave_terms wave = {});
 
   /// Ends the wait of a request, or lets the model's next use of a block or component fail with
   /// `cancelled`. Whoever began it still ends it. From any thread. Fails with `not_found` for a
-  /// request that neither waits nor runs: one that is over, or that has yet to ask for its turn.
+  /// request that neither waits nor runs: one that is over, or that has yet to ask for its turn;
+  /// with `unsupported` for one that runs in a wave of ranks and did not say which blocks.
   [[nodiscard]] result<void> cancel_request(request_id id);
 
   /// Ends the request that runs, cancelled or not: no copy is in flight and no block on the device
-  /// afterwards.
+  /// afterwards. In a wave of ranks, what it has left out is still gathered for the others, behind
+  /// this call and as they get there.
   [[nodiscard]] result<void> end_request();
 
   /// Tells which blocks run next, in order. Without it the order that really ran is learned.

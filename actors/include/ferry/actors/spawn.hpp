@@ -38,6 +38,7 @@ enum class threading : std::uint8_t {
 /// What an offloader needs to know of the other ranks.
 struct rank_peers {
   std::shared_ptr<communicator> ranks;
+  std::shared_ptr<rendezvous> meeting;
   comm_stream_actor gathers;
   rank_gate_actor gate;
   nanoseconds patience{}; ///< Of the gate.

@@ -68,9 +68,12 @@ using block_prefetcher_actor = actor_interface<
     // fails; without an open backend nothing happens.
     caf::result<answered>(close_ring),
     // Answers once the first predicted blocks are on their way. Fails with `not_enabled`, with
-    // `busy` inside another request, or the cause of a drain.
+    // `busy` inside another request, with `not_found` as `announce_blocks` (the request has begun
+    // then), or the cause of a drain.
     caf::result<answered>(begin_request),
     // Revokes what was fetched and not used, answers when every slot is free or being discarded.
+    // Where ranks gather blocks, whatever is left of the announced ones is fetched before that: the
+    // other ranks wait for this one's part.
     // Fails with `not_enabled`, outside a request, or with `busy` while a block is in use.
     caf::result<answered>(end_request),
     // Answers when every slot is free or being discarded; nothing is fetched until the next message

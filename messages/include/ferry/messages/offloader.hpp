@@ -10,6 +10,7 @@
 #include <ferry/offload/config.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/offload_state.hpp>
+#include <ferry/offload/wave_terms.hpp>
 #include <ferry/offload/weight_update.hpp>
 
 #include <chrono>
@@ -83,6 +84,7 @@ struct queue_request {
   request_id id{};                      ///< None that waits or runs has it.
   std::chrono::nanoseconds patience{0}; ///< Most time until its turn.
   causal_stamp stamp;
+  wave_terms wave = {};
 };
 
 /// What the offloader reminds itself of when the patience of a request may have ended.
@@ -116,15 +118,18 @@ using offloader_actor = actor_interface<
     // `not_enabled`, or `busy` during a request. Fails with `incomplete` if a clean-up step failed:
     // then everything else is kept and the disable may be repeated.
     caf::result<answered>(disable_backend),
-    // Answers when the requests before it are over and its first blocks are on their way. Fails
-    // with `not_enabled`, `invalid_argument` for an id that waits or runs, `deadline_exceeded`,
-    // `cancelled`, or the first cause after a failure of the runtime.
+    // Answers when the requests before it are over and its first blocks are on their way. Where
+    // ranks gather blocks, every rank has to queue one, and a wave that `admit_wave` refuses begins
+    // on none; a rank that does not come in time ends the group. Fails with `not_enabled`,
+    // `invalid_argument` for an id that waits or runs, `deadline_exceeded`, `cancelled`, or the
+    // first cause after a failure of the runtime.
     caf::result<answered>(queue_request),
     // Never fails. Requests whose patience has ended fail with `deadline_exceeded`.
     caf::result<void>(expire_requests),
     // Answers at once. A request that waits fails with `cancelled`. One that runs gets `cancelled`
     // from its next block or component, and is over when its owner ends it. Fails with `not_found`
-    // for an id that neither waits nor runs.
+    // for an id that neither waits nor runs, and with `unsupported` for one in a wave of ranks that
+    // did not say which blocks it runs: the others could not go on.
     caf::result<void>(cancel_request),
     // Answers when every slot is free and every copy of the request is enqueued. Fails with
     // `not_enabled`, outside a request, or as above, also if the last copies failed; the request is

@@ -22,6 +22,7 @@ struct answered {
 /// A request starts: bring the blocks that it will need first on their way.
 struct begin_request {
   causal_stamp stamp;
+  std::vector<block_id> blocks = {}; ///< As `announce_blocks`, from the start.
 };
 
 /// The request is over: nothing but the resident weights stays on the device.

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ferry {
 
@@ -37,6 +38,7 @@ struct offload_state {
   std::optional<failure> first_failure; ///< Set once a transfer failed; only disable works then.
 
   std::map<std::string, component_state> components; ///< By path. Empty for bare weights.
+  std::vector<std::string> blocks;                   ///< Paths of what is streamed, by `block_id`.
   std::size_t slots = 0;
   std::size_t slot_bytes = 0;     ///< Of one slot.
   std::size_t resident_bytes = 0; ///< On the device for as long as the backend is enabled.

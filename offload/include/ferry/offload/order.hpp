@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,9 @@ public:
   [[nodiscard]] std::size_t predict(std::span<block_id> next) const noexcept;
 
   void begin_request() noexcept;
+
+  /// Returns the next use that was announced, if one is left.
+  [[nodiscard]] std::optional<block_id> next_announced() const noexcept;
 
   /// Also forgets what was announced.
   void end_request() noexcept;

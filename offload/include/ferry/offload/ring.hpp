@@ -119,6 +119,13 @@ public:
   /// `not_found` for a block that no ring has.
   [[nodiscard]] result<commands> announce(std::span<const block_id> blocks);
 
+  /// Returns whether an announced use has yet to come.
+  [[nodiscard]] bool has_announced() const noexcept { return order_.next_announced().has_value(); }
+
+  /// Goes on as if the model had run the next announced use, which it never will.
+  /// @pre `has_announced()`, in a request
+  [[nodiscard]] commands pass_over();
+
 private:
   struct seat {
     slot_ticket ticket;
@@ -138,6 +145,8 @@ private:
   void clear_results() noexcept;
   bool try_revoke(seat& which) noexcept;
   [[nodiscard]] result<void> leave(seat& which, std::uint64_t generation);
+  void retire_below(std::uint64_t generation) noexcept;
+  [[nodiscard]] seat* oldest_for(block_id block) noexcept;
   bool fill(revocable what, std::optional<block_id> demanded);
   void expect(std::optional<block_id> demanded, std::size_t usable) noexcept;
   void match_tickets() noexcept;
