@@ -94,6 +94,7 @@ json as_json(const run_report& r) {
       {"slot_bytes", r.slot_bytes},
       {"pinned_bytes", r.pinned_bytes},
       {"pageable_stores", r.pageable_stores},
+      {"misplaced_stores", r.misplaced_stores},
       {"peak_host_bytes", r.peak_host_bytes},
       {"wall_s", r.wall_s},
       {"step_s", r.step_s},
@@ -150,6 +151,8 @@ std::string to_table(const run_report& r) {
   line(table, "pinned", size_text(r.pinned_bytes));
   if (r.pageable_stores > 0)
     line(table, "host copies not pinned", std::to_string(r.pageable_stores));
+  if (r.misplaced_stores > 0)
+    line(table, "pinned on another node", std::to_string(r.misplaced_stores));
   line(table, "peak of the process", size_text(r.peak_host_bytes));
   if (!r.step_s.empty())
     line(table, "step (median)", time_text(median(r.step_s)));

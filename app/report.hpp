@@ -36,8 +36,9 @@ struct run_report {
   std::uint64_t peak_device_weight_bytes = 0;
   std::uint64_t slot_bytes = 0;
   std::uint64_t pinned_bytes = 0;
-  std::uint64_t pageable_stores = 0; ///< Host copies left pageable although pinning was wanted.
-  std::uint64_t peak_host_bytes = 0; ///< Largest resident set of the process so far.
+  std::uint64_t pageable_stores = 0;  ///< Host copies left pageable although pinning was wanted.
+  std::uint64_t misplaced_stores = 0; ///< Pinned ones with pages off the device's node.
+  std::uint64_t peak_host_bytes = 0;  ///< Largest resident set of the process so far.
 
   double wall_s = 0; ///< Of all requests. On the wall clock, always.
   /// Of every step that ran. Empty where the device's time is virtual and nothing is offloaded:

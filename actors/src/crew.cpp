@@ -45,6 +45,12 @@ void add_ranks(std::vector<start_step>& steps, caf::actor_system& system,
                    }});
 }
 
+std::shared_ptr<const numa_nodes> memory_nodes(const runtime_options& options) {
+  if (options.memory_nodes != nullptr)
+    return options.memory_nodes;
+  return std::make_shared<numa_nodes>("/", running_kernel());
+}
+
 // The order of the start, and backwards of the stop. The supervisor forgets the list when it ends.
 std::vector<start_step> start_list(caf::actor_system& system, const std::shared_ptr<device>& target,
                                    const runtime_options& options,
@@ -52,7 +58,8 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
   const offloader_options offloading{.slots = options.slots,
                                      .device_memory = options.device_memory,
                                      .acquire_deadline = options.acquire_deadline,
-                                     .request_deadline = options.request_deadline};
+                                     .request_deadline = options.request_deadline,
+                                     .memory_nodes = memory_nodes(options)};
   const host_memory_options pinning{.pinned_memory = options.pinned_memory};
   std::vector<start_step> steps;
   if (options.activations != nullptr)

@@ -26,9 +26,9 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   if (options_.peers)
     ballot_ =
         make_ballot((*planned)->pipeline, message.config, options_.slots, (*planned)->transfers);
-  return place(
-      std::make_unique<placement>(*owner_, message.subject, std::move(**planned), options_.slots),
-      message.stamp);
+  return place(std::make_unique<placement>(*owner_, message.subject, std::move(**planned),
+                                           options_.slots, options_.memory_nodes),
+               message.stamp);
 }
 
 std::optional<placement_plan> offloader::plan(const enable_pipeline& message) const {

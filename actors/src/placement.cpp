@@ -148,9 +148,9 @@ result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
 }
 
 placement::placement(device& owner, std::shared_ptr<pipeline> subject, placement_plan plan,
-                     std::size_t slots)
+                     std::size_t slots, std::shared_ptr<const numa_nodes> memory_nodes)
     : owner_(&owner), subject_(std::move(subject)), plan_(std::move(plan)),
-      slots_(plan_.transfers.blocks.empty() ? 0 : slots),
+      slots_(plan_.transfers.blocks.empty() ? 0 : slots), memory_nodes_(std::move(memory_nodes)),
       through_(std::make_shared<streaming>(owner, plan_.transfers, slots_)),
       groups_(std::make_shared<staging>(owner, plan_.transfers)) {}
 
@@ -165,7 +165,7 @@ std::uint64_t placement::pinned_bytes() const noexcept {
   std::uint64_t bytes = 0;
   for (const auto& each : blocks_) {
     bytes += each.master ? each.master->whole().size() : 0;
-    bytes += each.shard ? each.shard->pinned_bytes() : 0;
+    bytes += each.shard ? each.shard->whole().size() : 0;
   }
   for (const auto& each : groups_->groups())
     bytes += each.stager ? each.stager->pinned_bytes() : 0;
@@ -206,8 +206,12 @@ void placement::prepare(const std::shared_ptr<block_gate>& blocks,
   }
   hook_blocks(blocks);
   hook_groups(groups);
-  place_blocks(pins);
-  place_groups(pins);
+  {
+    const prefer_node scope{memory_nodes_.get(), owner_->traits().node};
+    place_blocks(pins);
+    place_groups(pins);
+    count_misplaced(scope.holds());
+  }
   place_residents();
 }
 
@@ -337,7 +341,7 @@ void placement::place_shard(std::size_t block, bool pin) {
     placed.shard = host_shard::kept(*placed.master, manifest, plan_.rank);
   placed.displaced = true;
   placed.unit->park();
-  count_pageable(manifest.shard_bytes(), placed.shard->pinned_bytes());
+  count_pageable(manifest.shard_bytes(), placed.shard->whole().size());
   through_->add_shard(plan_.transfers.blocks[block].id, {&manifest, &*placed.shard});
 }
 

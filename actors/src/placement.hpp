@@ -14,6 +14,7 @@
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/offload/weight_rewrite.hpp>
 #include <ferry/platform/arena.hpp>
+#include <ferry/platform/numa.hpp>
 
 #include "staging.hpp"
 #include "streaming.hpp"
@@ -63,7 +64,7 @@ plan_placement(const pipeline& subject, const offload_config& config, rank_place
 class placement {
 public:
   placement(device& owner, std::shared_ptr<pipeline> subject, placement_plan plan,
-            std::size_t slots);
+            std::size_t slots, std::shared_ptr<const numa_nodes> memory_nodes);
   placement(device& owner, std::shared_ptr<const bare_weights> weights, std::size_t slots);
   placement(const placement&) = delete;
   placement& operator=(const placement&) = delete;
@@ -74,6 +75,8 @@ public:
   [[nodiscard]] std::uint64_t pinned_bytes() const noexcept;
   /// Returns how many stores are not pinned although that was wanted and useful.
   [[nodiscard]] std::size_t pageable_stores() const noexcept { return pageable_stores_; }
+  /// Returns how many pinned stores have pages off the node of the device.
+  [[nodiscard]] std::size_t misplaced_stores() const noexcept { return misplaced_stores_; }
   [[nodiscard]] std::size_t device_bytes() const noexcept { return arena_ ? arena_->size() : 0; }
 
   /// Names what the model uses right now, for messages.
@@ -146,6 +149,7 @@ private:
   void place_groups(const pin_plan& pins);
   void place_residents();
   void count_pageable(std::size_t bytes, std::size_t pinned) noexcept;
+  void count_misplaced(bool preferred);
   [[nodiscard]] std::optional<failure> unhook_all();
   [[nodiscard]] std::optional<failure> restore_all();
 
@@ -154,12 +158,14 @@ private:
   std::shared_ptr<const bare_weights> bare_;
   placement_plan plan_;
   std::size_t slots_;
+  std::shared_ptr<const numa_nodes> memory_nodes_;
   std::shared_ptr<streaming> through_;
   std::optional<arena> arena_;
   std::vector<mutable_bytes> resident_regions_;
   std::vector<placed_unit> blocks_;
   std::vector<placed_unit> residents_;
   std::size_t pageable_stores_ = 0;
+  std::size_t misplaced_stores_ = 0;
   std::shared_ptr<staging> groups_;
   std::vector<std::unique_ptr<weight_unit>> group_units_; ///< Until their stagers own them.
   std::vector<object_id> group_hooks_;                    ///< Modules with our hook.

@@ -8,6 +8,7 @@
 #include <ferry/platform/sim_device.hpp>
 
 #include "support/catch.hpp"
+#include "support/fake_numa.hpp"
 #include "support/fake_pipeline.hpp"
 #include "support/resolution.hpp"
 
@@ -55,9 +56,11 @@ std::shared_ptr<fake_pipeline> model(unsigned char first = 10) {
 
 /// One rank: a device, a pipeline with the same weights as everybody's, and the runtime.
 struct rank {
-  rank(std::shared_ptr<device> target, rank_group ranks)
-      : gpu(std::move(target)), subject(gpu, {.ranks = std::move(ranks), .acquire_deadline = 20s}) {
-  }
+  rank(std::shared_ptr<device> target, rank_group ranks,
+       std::shared_ptr<const numa_nodes> memory_nodes)
+      : gpu(std::move(target)), subject(gpu, {.ranks = std::move(ranks),
+                                              .memory_nodes = std::move(memory_nodes),
+                                              .acquire_deadline = 20s}) {}
 
   [[nodiscard]] bool run_block(const std::string& path, unsigned char fill) {
     auto right = false;
@@ -107,7 +110,8 @@ enum class kind { sim, host };
 /// Ranks that are threads of this process.
 class group {
 public:
-  explicit group(int size, kind what, sim_options sim = {}) {
+  explicit group(int size, kind what, sim_options sim = {},
+                 const std::shared_ptr<const numa_nodes>& memory_nodes = nullptr) {
     auto meetings = make_memory_rendezvous(size);
     std::vector<std::unique_ptr<communicator>> ends;
     std::vector<std::shared_ptr<device>> devices;
@@ -131,10 +135,11 @@ public:
       ends = make_host_communicators(raw, 20s);
     }
     for (std::size_t i = 0; i != devices.size(); ++i)
-      ranks_.push_back(
-          std::make_unique<rank>(devices[i], rank_group{.meeting = std::move(meetings[i]),
-                                                        .gathers = std::move(ends[i]),
-                                                        .patience = 20s}));
+      ranks_.push_back(std::make_unique<rank>(devices[i],
+                                              rank_group{.meeting = std::move(meetings[i]),
+                                                         .gathers = std::move(ends[i]),
+                                                         .patience = 20s},
+                                              memory_nodes));
   }
 
   [[nodiscard]] rank& operator[](std::size_t i) { return *ranks_[i]; }
@@ -223,6 +228,17 @@ TEST_CASE("weights that ranks share are read from the host, and not replaced whi
     const auto read = own.subject.read_weights("transformer", {"blocks.1.weight"});
     return !refused && refused.error().code == errc::unsupported && read &&
            read->values.front().bytes.front() == std::byte{11} && own.request(1);
+  }));
+}
+
+TEST_CASE("each rank counts those of its parts that lie on another node than its device's",
+          "[actors][ranks][B75]") {
+  const auto kernel = std::make_shared<test::fake_numa_kernel>();
+  group ranks(2, kind::sim, test::near_to(1), test::nodes_listed("0-1", kernel));
+
+  CHECK(ranks.all([&](rank& own, std::size_t) {
+    return own.subject.start() && own.subject.enable(own.pipeline, config_of(all_gathered)) &&
+           own.subject.state()->misplaced_stores == dit_blocks + encoder_blocks && own.request(1);
   }));
 }
 

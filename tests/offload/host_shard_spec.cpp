@@ -83,7 +83,7 @@ TEST_CASE("a kept shard reads the block's own bytes and pins nothing", "[offload
   REQUIRE(shard.segments().size() == 1);
   CHECK(shard.segments()[0].source.data() == block.originals[1].data());
   CHECK(shard.segments()[0].kind == memory_kind::mapped);
-  CHECK(shard.pinned_bytes() == 0);
+  CHECK(shard.whole().empty());
 }
 
 TEST_CASE("a pinned shard is as long as every rank's, padding zero", "[offload][shard]") {
@@ -96,7 +96,7 @@ TEST_CASE("a pinned shard is as long as every rank's, padding zero", "[offload][
   REQUIRE(shard.segments().size() == 1);
   const auto bytes = shard.segments()[0].source;
   CHECK(bytes.size() == 512);
-  CHECK(shard.pinned_bytes() == 512);
+  CHECK(shard.whole().size() == 512);
   CHECK(
       std::ranges::all_of(bytes.subspan(700 - 512), [](std::byte b) { return b == std::byte{0}; }));
 }

@@ -4,36 +4,10 @@
 #include <ferry/platform/log.hpp>
 
 #include "support/catch.hpp"
-#include "support/scratch_directory.hpp"
-
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <fstream>
-#include <iterator>
-#include <string>
+#include "support/standard_error.hpp"
 
 using namespace ferry;
-
-namespace {
-
-/// Returns what `write` sends to standard error.
-template <class Write>
-std::string standard_error_of(const Write& write) {
-  const test::scratch_directory directory;
-  const auto path = directory.path() / "stderr";
-  const auto before = ::dup(STDERR_FILENO);
-  const auto file = ::open(path.c_str(), O_WRONLY | O_CREAT, 0600);
-  ::dup2(file, STDERR_FILENO);
-  write();
-  ::dup2(before, STDERR_FILENO);
-  ::close(file);
-  ::close(before);
-  std::ifstream written(path);
-  return {std::istreambuf_iterator<char>(written), {}};
-}
-
-} // namespace
+using test::standard_error_of;
 
 TEST_CASE("a log level is read by its name") {
   const auto [text, expected] = GENERATE(table<std::string, log_level>({

@@ -24,7 +24,7 @@ TEST_CASE("an empty model is the default one", "[sim][options]") {
 
 TEST_CASE("a model sets what it names and nothing else", "[sim][options]") {
   auto read = parse_sim_options("link=12GB/s,compute=1500us,jitter=0.25,seed=7,launch=5us,hop=0,"
-                                "memory=3GiB,pinned=1GB,latency=10us,contents=false");
+                                "memory=3GiB,pinned=1GB,latency=10us,contents=false,node=1");
 
   REQUIRE(read);
   CHECK(read->h2d_bandwidth == 12e9);
@@ -38,6 +38,7 @@ TEST_CASE("a model sets what it names and nothing else", "[sim][options]") {
   CHECK(read->pinned == 1'000'000'000);
   CHECK(read->latency == 10us);
   CHECK_FALSE(read->contents);
+  CHECK(read->node == 1);
   CHECK(read->compute_jitter == 0);
 }
 
@@ -64,6 +65,8 @@ TEST_CASE("a model that cannot be read is rejected by key, value and expectation
       {"jitter=nan", "sim.jitter is 'nan'; expected a number from 0 to 10"},
       {"seed=-1", "sim.seed is '-1'; expected an integer from 0 to 18446744073709551615"},
       {"seed=", "sim.seed is ''; expected an integer from 0 to 18446744073709551615"},
+      {"node=-1", "sim.node is '-1'; expected an integer from 0 to 1023"},
+      {"node=1024", "sim.node is '1024'; expected an integer from 0 to 1023"},
       {"contents=no", "sim.contents is 'no'; expected true or false"},
       {"seed=1,,hop=1us", "sim: '' is not of the form key=value"},
   }));

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "ferry/platform/numa.hpp"
 #include "ferry/platform/quantity.hpp"
 #include "ferry/platform/sim_options.hpp"
 
@@ -112,6 +113,10 @@ std::optional<std::string_view> assign(sim_options& options, std::string_view ke
     return flag(options.gather_over_link);
   if (key == "contents")
     return flag(options.contents);
+  if (key == "node") {
+    read = read_number(value, options.node.emplace(), numa_policy::most_nodes - 1);
+    return "an integer from 0 to 1023";
+  }
   if (key == "seed") {
     read = read_number(value, options.seed, ~std::uint64_t{0});
     return "an integer from 0 to 18446744073709551615";
@@ -143,7 +148,7 @@ result<sim_options> parse_sim_options(std::string_view text) {
       return rejected("sim." + std::string(key) +
                       " is unknown; expected link, h2d, d2h, on_device, latency, compute, launch, "
                       "hop, gather, gather_latency, gather_over_link, seed, jitter, "
-                      "compute_jitter, memory, pinned or contents");
+                      "compute_jitter, memory, pinned, contents or node");
     if (!read)
       return rejected("sim." + std::string(key) + " is '" + std::string(value) + "'; expected " +
                       std::string(*expected));

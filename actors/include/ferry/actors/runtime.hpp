@@ -24,6 +24,7 @@
 
 namespace ferry {
 
+class numa_nodes;
 class pipeline;
 struct bare_weights;
 
@@ -39,6 +40,8 @@ struct runtime_options {
   cache_bounds cache = {};
   /// The runtimes that this one shares the weights with. Nothing: it is alone.
   std::optional<rank_group> ranks = std::nullopt;
+  /// Where the host's memory is. Null: as the kernel says; anything else in tests only.
+  std::shared_ptr<const numa_nodes> memory_nodes = nullptr;
   std::size_t worker_threads = 1; ///< For the actors that never block. One is the fastest.
 
   // Every wait of the runtime ends.

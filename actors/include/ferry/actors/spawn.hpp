@@ -15,6 +15,7 @@
 #include <ferry/offload/bounded_allocator_cache.hpp>
 #include <ferry/platform/communicator.hpp>
 #include <ferry/platform/device.hpp>
+#include <ferry/platform/numa.hpp>
 #include <ferry/platform/rendezvous.hpp>
 
 #include <chrono>
@@ -50,6 +51,8 @@ struct offloader_options {
   std::chrono::milliseconds acquire_deadline{60'000};
   std::chrono::milliseconds request_deadline{60'000}; ///< For each question to another actor.
   std::optional<rank_peers> peers = std::nullopt;     ///< Nothing: this rank is alone.
+  /// Null: of no node of the host's memory is known.
+  std::shared_ptr<const numa_nodes> memory_nodes = nullptr;
 };
 
 struct host_memory_options {

@@ -36,7 +36,8 @@ public:
   /// Returns the copies for one chunk. Their offsets are those in the shard.
   [[nodiscard]] std::span<const host_master::segment> segments(const gather_chunk& chunk) const;
 
-  [[nodiscard]] std::size_t pinned_bytes() const noexcept { return region_.size(); }
+  /// Returns all bytes of a pinned shard; nothing of a kept one.
+  [[nodiscard]] const_bytes whole() const noexcept { return region_.bytes(); }
 
 private:
   host_shard() = default;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -98,6 +99,7 @@ struct device_traits {
   bool computes_on_host = false;    ///< Block bodies run on the calling thread: `settle` first.
   bool virtual_time = false;        ///< Times are modelled, not measured.
   bool wants_pinned_sources = true; ///< Copies are faster or only asynchronous from pinned memory.
+  std::optional<int> node = {}; ///< Of the host's memory, nearest to it. Nothing: unknown or none.
 };
 
 struct device_counters {
@@ -136,7 +138,9 @@ public:
 
   // Memory. Blocks are aligned to at least 256 bytes.
 
-  /// Allocates `kind` memory: `memory_kind::device` or `memory_kind::pinned`.
+  /// Allocates `kind` memory: `memory_kind::device` or `memory_kind::pinned`. Pages of pinned
+  /// memory come from where the calling thread, or whoever touches them first, has its new pages
+  /// from: see `prefer_node`.
   [[nodiscard]] virtual mutable_bytes allocate(memory_kind kind, std::size_t bytes) = 0;
 
   /// Gives a block back. Work that touches it must have completed, and the calling host thread

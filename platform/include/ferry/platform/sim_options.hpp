@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct sim_options {
   /// and copies move nothing: for schedules of models larger than the machine.
   bool contents = true;
 
+  std::optional<int> node = {}; ///< Of the host's memory, that the device says it is near to.
+
   std::size_t timeline_limit = 65536; ///< Latest operations kept for `timeline()`.
   std::size_t race_limit = 1000;      ///< First races kept for `races()`.
   std::size_t pending_limit = 16384;  ///< Operations held back until someone settles them.
@@ -55,7 +58,7 @@ struct sim_options {
 /// defaults. Sizes take B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; times take ns, us, ms, s; rates are
 /// sizes followed by "/s". Keys: link (both directions), h2d, d2h, on_device, latency, compute,
 /// launch, hop, gather, gather_latency, gather_over_link, seed, jitter, compute_jitter, memory,
-/// pinned, contents.
+/// pinned, contents, node.
 /// @return `invalid_argument`, naming the key, the value and what was expected
 [[nodiscard]] result<sim_options> parse_sim_options(std::string_view text);
 
