@@ -98,6 +98,21 @@ TEST_CASE("an all-gather brings the shards of all ranks in their order", "[sim][
   CHECK(ranks.ends[1]->rank() == 1);
 }
 
+TEST_CASE("ranks may enqueue any number of gathers before somebody waits for one",
+          "[sim][collective]") {
+  constexpr int gathers = 1100; // Times are set now and then, whether or not somebody asks.
+  two_ranks ranks;
+
+  for (auto* rank : {&ranks.first, &ranks.second}) {
+    rank->load_shard(rank == &ranks.first ? 1 : 2);
+    for (int i = 0; i != gathers; ++i)
+      rank->gather(*ranks.ends[rank == &ranks.first ? 0 : 1], 5);
+  }
+  ranks.second.finish();
+
+  CHECK(ranks.second.seen() == std::array{1, 2});
+}
+
 TEST_CASE("an all-gather that does not wait for its shard is a race and brings poison",
           "[sim][collective]") {
   two_ranks ranks;

@@ -62,6 +62,8 @@ std::shared_ptr<gather_group> rank_group::join(std::uint64_t number) {
 }
 
 void rank_group::complete(gather_group& collective) {
+  // All before it have arrived too: whoever takes this in need not go back through them.
+  collective.joined->clock.resolve();
   collective.joined->arrived = true;
   open_.erase(collective.number);
   machine->somebody_arrived.notify_all();

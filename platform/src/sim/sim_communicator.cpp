@@ -173,9 +173,9 @@ void sim_communicator::all_gather(stream_id stream, mutable_bytes output, const_
   device_->access(*op, "all-gather", on, host, shard, false);
   device_->access(*op, "all-gather", on, host, output, true);
   on.clock.add(collective->joined);
+  collective->members[position()] = {op, before};
   device_->submit(host, on, op);
 
-  collective->members[position()] = {op, before};
   ++group_->ranks[position()].next;
   if (++collective->arrived == ranks)
     group_->complete(*collective);
