@@ -46,7 +46,9 @@ result<gather_manifest> plan_gather(const std::string& path, std::size_t bytes, 
                                     "chunks of " + std::to_string(*chunk_bytes) + " bytes for " +
                                         std::to_string(ranks) + " ranks; expected at least " +
                                         std::to_string(unit) + " bytes"});
-    chunk = std::min(chunk, most);
+    // As even as can be: a short last one leaves the link idle while the one before is gathered.
+    if (const auto count = (bytes + most - 1) / most; count > 1)
+      chunk = round_up((bytes + count - 1) / count, unit);
   }
   gather_manifest made{path, bytes, ranks, chunk, {}};
   std::size_t shard_offset = 0;

@@ -49,7 +49,15 @@ TEST_CASE("every byte of a block is sent by one rank, in order", "[offload][gath
   CHECK(manifest.gathered_bytes() < bytes + ranks * unit);
 }
 
-TEST_CASE("a full chunk is a multiple of what ranks can share, and the tail is as short as can be",
+TEST_CASE("a block is cut into as few chunks as can be, and these are even", "[offload][gather]") {
+  const auto manifest = plan_gather("blocks.0", 18 * unit, 2, 8 * unit).value();
+
+  CHECK(manifest.chunks == chunks{{0, 0, 6 * unit, 3 * unit},
+                                  {6 * unit, 3 * unit, 6 * unit, 3 * unit},
+                                  {12 * unit, 6 * unit, 6 * unit, 3 * unit}});
+}
+
+TEST_CASE("a full chunk is a multiple of what ranks can share, and the tail is what is left",
           "[offload][gather]") {
   const auto manifest = plan_gather("blocks.0", 11 * unit, 2, 5 * unit).value();
 

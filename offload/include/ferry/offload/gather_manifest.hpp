@@ -56,8 +56,9 @@ struct gather_manifest {
   friend bool operator==(const gather_manifest&, const gather_manifest&) = default;
 };
 
-/// Plans the gathers of a block: in chunks of at most `chunk_bytes`, or in one if there is no
-/// limit. Fails with `invalid_config` if a chunk cannot hold the least that ranks can share.
+/// Plans the gathers of a block: in as few chunks of at most `chunk_bytes` as there can be, as even
+/// as they can be, or in one if there is no limit. Fails with `invalid_config` if a chunk cannot
+/// hold the least that ranks can share.
 [[nodiscard]] result<gather_manifest> plan_gather(const std::string& path, std::size_t bytes,
                                                   std::size_t ranks,
                                                   std::optional<std::size_t> chunk_bytes);
