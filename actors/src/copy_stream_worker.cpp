@@ -76,6 +76,7 @@ answered copy_stream_worker::open(const open_copies& message) {
     throw ferry_error{{errc::not_enabled, "the backend was taken back before it was opened"}};
   through_ = message.through;
   gathers_ = message.gathers;
+  ahead_ = message.pipelining == gather_pipelining::overlapped ? transfer_plan::inputs : 1;
   waiting_.clear();
   pieces_ = sent_ = 0;
   gathered_last_ = false;
@@ -189,13 +190,11 @@ bool copy_stream_worker::send_pieces(fetch_block& message) {
   const auto& chunks = block.gather->manifest->chunks;
   const host_thread::scope scope{lane_->me, message.stamp};
   for (auto chunk = pieces_ - message.sequence; chunk < chunks.size(); ++chunk) {
-    if (pieces_ - sent_ == transfer_plan::inputs)
+    if (pieces_ - sent_ == ahead_)
       return false;
+    if (pieces_ >= ahead_)
+      wait_for_gather(pieces_ - ahead_);
     auto& input = through_->input(pieces_);
-    if (pieces_ >= transfer_plan::inputs) {
-      owner_->observe(known_[pieces_ % known_.size()]);
-      lane_->copies->wait(input.sent, fetch_waits_gather);
-    }
     for (const auto& each : block.gather->shard->segments(chunks[chunk]))
       lane_->copies->copy({.target = input.bytes.subspan(each.offset - chunks[chunk].shard_offset,
                                                          each.source.size()),
@@ -232,8 +231,12 @@ void copy_stream_worker::discard_now(const discard_slot& message) {
 void copy_stream_worker::wait_for_gathers() {
   if (!std::exchange(gathered_last_, false))
     return;
-  owner_->observe(known_[(pieces_ - 1) % known_.size()]);
-  lane_->copies->wait(through_->input(pieces_ - 1).sent, fetch_waits_gather);
+  wait_for_gather(pieces_ - 1);
+}
+
+void copy_stream_worker::wait_for_gather(std::uint64_t piece) {
+  owner_->observe(known_[piece % known_.size()]);
+  lane_->copies->wait(through_->input(piece).sent, fetch_waits_gather);
 }
 
 void copy_stream_worker::copy_all(streaming::sources from, mutable_bytes target,

@@ -65,6 +65,7 @@ private:
   void answer_drains();
   [[nodiscard]] answered record_drained(const causal_stamp& stamp);
   void wait_for_gathers();
+  void wait_for_gather(std::uint64_t piece);
   void check_open() const;
   void load_residents();
   void copy_all(streaming::sources from, mutable_bytes target, operation_tag tag);
@@ -89,6 +90,7 @@ private:
   comm_stream_actor gathers_;
   std::deque<slot_work> waiting_;
   std::vector<drain_request> drains_;
+  std::uint64_t ahead_ = 0;    ///< A piece waits for the gather of the one so many before it.
   std::uint64_t pieces_ = 0;   ///< Told to the communication worker.
   std::uint64_t sent_ = 0;     ///< Of them, those whose gather is enqueued.
   bool gathered_last_ = false; ///< A gather was the last to write to a slot.

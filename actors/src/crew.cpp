@@ -85,7 +85,8 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
        .spawn = [&system, target, who, offloading, ranks = options.ranks]() -> child_actor {
          auto how = offloading;
          if (ranks)
-           how.peers = {ranks->gathers, ranks->meeting, who->gathers, who->gate, ranks->patience};
+           how.peers = {ranks->gathers, ranks->meeting,  who->gathers,
+                        who->gate,      ranks->patience, ranks->pipelining};
          who->offloader =
              spawn_offloader(system, threading::own_thread, target, how, who->memory, who->copies,
                              who->prefetcher, who->stager, who->supervisor);

@@ -193,16 +193,17 @@ void offloader::prepare(const pin_plan& pins, const causal_stamp& stamp) {
   }
   if (lease_)
     tell(this, host_memory_, settle_lease{*lease_, placement_->pinned_bytes()});
-  ask(copies_,
-      open_copies{placement_->through(),
-                  options_.peers ? options_.peers->gathers : comm_stream_actor{},
-                  std::move(*prepared)},
-      [this](result<answered> loaded) {
-        if (loaded)
-          bind(loaded->stamp);
-        else
-          abandon_enable(loaded.error());
-      });
+  open_copies opening{.through = placement_->through(), .gathers = {}, .stamp = *prepared};
+  if (options_.peers) {
+    opening.gathers = options_.peers->gathers;
+    opening.pipelining = options_.peers->pipelining;
+  }
+  ask(copies_, std::move(opening), [this](result<answered> loaded) {
+    if (loaded)
+      bind(loaded->stamp);
+    else
+      abandon_enable(loaded.error());
+  });
 }
 
 void offloader::bind(const causal_stamp& residents_loaded) {

@@ -42,7 +42,8 @@ struct copy_rig {
 
   [[nodiscard]] result<void> start() { return world.ask<void>(subject, start_child{7}); }
   [[nodiscard]] result<answered> open() {
-    return world.ask<answered>(subject, open_copies{through, {}, gpu->stamp()});
+    return world.ask<answered>(
+        subject, open_copies{.through = through, .gathers = {}, .stamp = gpu->stamp()});
   }
   void fetch(std::uint32_t block, std::uint32_t slot, std::uint64_t generation) {
     through->board().request(

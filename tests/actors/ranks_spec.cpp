@@ -111,7 +111,8 @@ enum class kind { sim, host };
 class group {
 public:
   explicit group(int size, kind what, sim_options sim = {},
-                 const std::shared_ptr<const numa_nodes>& memory_nodes = nullptr) {
+                 const std::shared_ptr<const numa_nodes>& memory_nodes = nullptr,
+                 gather_pipelining pipelining = gather_pipelining::overlapped) {
     auto meetings = make_memory_rendezvous(size);
     std::vector<std::unique_ptr<communicator>> ends;
     std::vector<std::shared_ptr<device>> devices;
@@ -138,7 +139,8 @@ public:
       ranks_.push_back(std::make_unique<rank>(devices[i],
                                               rank_group{.meeting = std::move(meetings[i]),
                                                          .gathers = std::move(ends[i]),
-                                                         .patience = 20s},
+                                                         .patience = 20s,
+                                                         .pipelining = pipelining},
                                               memory_nodes));
   }
 
@@ -212,6 +214,38 @@ TEST_CASE("all ranks make the same gathers, and each copies its part alone", "[a
     CHECK(counters.h2d_bytes * 4 == states[i].gathered_bytes);
     CHECK(counters.d2h_bytes == 0);
   }
+}
+
+/// Returns for how long in all a rank copied something while it gathered something.
+nanoseconds copied_while_gathering(const sim_device& gpu) {
+  nanoseconds both{};
+  const auto timeline = gpu.timeline();
+  for (const auto& [copy, from, first] : timeline)
+    for (const auto& [gather, on, second] : timeline)
+      if (copy.kind == operation_kind::copy && gather.kind == operation_kind::gather)
+        both += std::max(nanoseconds{},
+                         std::min(copy.end, gather.end) - std::max(copy.start, gather.start));
+  return both;
+}
+
+TEST_CASE("a rank copies a piece while it gathers the one before, unless told to work back to back",
+          "[actors][ranks]") {
+  const auto pipelining = GENERATE(gather_pipelining::overlapped, gather_pipelining::back_to_back);
+  const auto chunk = GENERATE(std::size_t{64} << 20, std::size_t{1024});
+  CAPTURE(chunk);
+  sim_options slow;
+  slow.h2d_bandwidth = 40e6; // A part takes about as long as its gather.
+  group ranks(2, kind::sim, slow, nullptr, pipelining);
+
+  REQUIRE(ranks.all([&](rank& own, std::size_t) {
+    return own.subject.start() && own.subject.enable(own.pipeline, config_of(gathered, chunk)) &&
+           own.request(3) && own.subject.disable();
+  }));
+
+  CHECK(ranks.races() == 0);
+  for (std::size_t i = 0; i != ranks.size(); ++i)
+    CHECK((copied_while_gathering(ranks.sim(i)) == nanoseconds{}) ==
+          (pipelining == gather_pipelining::back_to_back));
 }
 
 TEST_CASE("weights that ranks share are read from the host, and not replaced while they are shared",

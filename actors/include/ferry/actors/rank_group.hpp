@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/communicator.hpp>
 #include <ferry/platform/rendezvous.hpp>
 
@@ -24,6 +25,9 @@ struct rank_group {
   /// Used for nothing else: the order of its collectives is the runtime's own.
   std::shared_ptr<communicator> gathers;
   nanoseconds patience{std::chrono::seconds{60}}; ///< For the slowest rank to come to a start.
+  /// Of this rank; others may choose otherwise. `back_to_back` is what other systems do, for
+  /// comparison: it is never faster.
+  gather_pipelining pipelining = gather_pipelining::overlapped;
 };
 
 } // namespace ferry

@@ -13,6 +13,7 @@
 #include <ferry/messages/rank_gate.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/offload/bounded_allocator_cache.hpp>
+#include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/communicator.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/numa.hpp>
@@ -43,6 +44,7 @@ struct rank_peers {
   comm_stream_actor gathers;
   rank_gate_actor gate;
   nanoseconds patience{}; ///< Of the gate.
+  gather_pipelining pipelining = gather_pipelining::overlapped;
 };
 
 struct offloader_options {

@@ -8,6 +8,7 @@
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/values.hpp>
 #include <ferry/offload/ids.hpp>
+#include <ferry/offload/transfer_plan.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -21,6 +22,7 @@ class streaming;
 struct open_copies {
   std::shared_ptr<streaming> through;
   comm_stream_actor gathers; ///< Gathers the blocks that are to be; null if none is.
+  gather_pipelining pipelining = gather_pipelining::overlapped;
   causal_stamp stamp;
 };
 

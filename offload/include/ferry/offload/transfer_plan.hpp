@@ -10,11 +10,19 @@
 #include <ferry/offload/plan.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ferry {
+
+/// How copies of what a rank sends follow the gathers of what it sent before.
+enum class gather_pipelining : std::uint8_t {
+  overlapped,   ///< A piece is copied while the piece before it is gathered.
+  back_to_back, ///< A piece is copied once the piece before it is gathered: one of the two at a
+                ///< time.
+};
 
 /// One streamed block.
 struct planned_block {
