@@ -13,6 +13,7 @@
 #include "goal.hpp"
 #include "models/reference_run.hpp"
 #include "models/wan_pipeline.hpp"
+#include "sim_ranks.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -32,23 +33,50 @@ std::vector<std::byte> output_of(const wan_pipeline& model, const request& asked
   return bytes_of(checked(model.run(asked, {})).latents);
 }
 
+/// Returns what comes out while `through` moves the weights.
+std::vector<std::byte> output_through(runtime& through, const wan_pipeline& model,
+                                      const request& asked, const offload_config& config) {
+  checked(through.start());
+  checked(through.enable(std::make_shared<torch_pipeline>(model.description()), config));
+  checked(through.begin_request());
+  auto output = output_of(model, asked);
+  checked(through.end_request());
+  checked(through.disable());
+  return output;
+}
+
 std::vector<std::byte> streamed_output(const wan_pipeline& model, const request& asked,
                                        std::string_view device_name, std::string_view config,
                                        std::size_t slots) {
   const std::shared_ptr<device> target =
       checked(open_device(device_name, {.memory = std::nullopt, .model = ""}));
   runtime through(target, {.slots = slots});
-  checked(through.start());
-  checked(through.enable(std::make_shared<torch_pipeline>(model.description()),
-                         checked(resolve_config(config, {})).config));
-  checked(through.begin_request());
-  auto output = output_of(model, asked);
-  checked(through.end_request());
-  checked(through.disable());
+  auto output = output_through(through, model, asked, checked(resolve_config(config, {})).config);
   const auto* sim = dynamic_cast<const sim_device*>(target.get());
   if (sim != nullptr && sim->race_count() > 0)
     throw ferry_error({.code = errc::internal, .detail = "the simulated device saw a race"});
   return output;
+}
+
+/// What each of several ranks puts out while they gather their blocks from each other.
+std::vector<std::vector<std::byte>> gathered_outputs(const std::filesystem::path& checkpoint,
+                                                     const request& asked, std::size_t ranks,
+                                                     std::size_t chunk_bytes) {
+  auto config = checked(resolve_config(R"({"mode":"layer","components":["dit","text_encoder"],
+      "layer_options":{"dit":{"weight_transfer":"allgather"},
+                       "text_encoder":{"weight_transfer":"allgather"}}})",
+                                       {}))
+                    .config;
+  config.chunk_bytes = chunk_bytes;
+  std::vector<wan_pipeline> models;
+  for (std::size_t i = 0; i < ranks; ++i)
+    models.push_back(checked(wan_pipeline::load(checkpoint)));
+  std::vector<std::vector<std::byte>> outputs(ranks);
+  on_every_rank(make_sim_ranks(ranks, {}), [&](std::size_t number, sim_rank own) {
+    runtime through(own.gpu, {.ranks = std::move(own.group)});
+    outputs[number] = output_through(through, models[number], asked, config);
+  });
+  return outputs;
 }
 
 } // namespace
@@ -80,6 +108,18 @@ outcome measure_exactness() {
                                   {"slots", slots},
                                   {"same_bytes", same}});
         }
+    for (const std::size_t ranks : {2U, 3U})
+      for (const std::size_t chunk_bytes : {std::size_t{64} << 20, std::size_t{8192}}) {
+        const auto outputs = gathered_outputs(directory, asked, ranks, chunk_bytes);
+        const bool same =
+            std::ranges::all_of(outputs, [&](const auto& each) { return each == resident; });
+        different += same ? 0 : 1;
+        result.cases.push_back({{"checkpoint", name},
+                                {"device", "sim"},
+                                {"ranks", ranks},
+                                {"chunk_bytes", chunk_bytes},
+                                {"same_bytes", same}});
+      }
   }
   result.met = different == 0;
   result.text = "exactness: " + std::to_string(different) + " of " +
