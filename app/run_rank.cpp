@@ -42,15 +42,16 @@ struct checked_run {
 /// Lets `observer` see what `target` does for as long as this lives.
 class observation {
 public:
-  observation(device& target, operation_observer& observer) : target_(target) {
-    target_.attach(&observer);
+  observation(device& target, operation_observer& observer) : target_(target), observer_(observer) {
+    target_.attach(observer);
   }
   observation(const observation&) = delete;
   observation& operator=(const observation&) = delete;
-  ~observation() { target_.attach(nullptr); }
+  ~observation() { target_.detach(observer_); }
 
 private:
   device& target_;
+  operation_observer& observer_;
 };
 
 /// Refuses to keep all weights on a device that may not hold them.
@@ -88,9 +89,9 @@ result<warm_up_share> warm_up_unseen(const checked_run& run, runtime& through) {
   if (!before)
     return tl::unexpected(before.error());
   warm_up_share share(target.counters(), *before);
-  target.attach(nullptr);
+  target.detach(run.recorder);
   throw_if(warm_up(through, *run.self.model));
-  target.attach(&run.recorder);
+  target.attach(run.recorder);
   const auto after = through.state();
   if (!after)
     return tl::unexpected(after.error());
@@ -139,7 +140,7 @@ result<run_tally> run_offloaded(const checked_run& run,
     return tl::unexpected(disabled.error());
   if (auto stopped = through.stop(std::chrono::seconds(10)); !stopped)
     return tl::unexpected(stopped.error());
-  self.target->attach(nullptr);
+  self.target->detach(run.recorder);
   add_state(report, *state);
   add_tally(report, tally);
   add_device(report, *self.target, run.recorder);
@@ -156,7 +157,7 @@ run_tally run_unoffloaded(const checked_run& run, torch_pipeline& subject, const
   if (run.options.requests)
     throw_if(warm_up(*run.self.model));
   auto tally = run_requests(run.setup.asked, where);
-  run.self.target->attach(nullptr);
+  run.self.target->detach(run.recorder);
   add_unoffloaded(report, subject);
   add_tally(report, tally);
   add_device(report, *run.self.target, run.recorder);

@@ -56,7 +56,7 @@ double measured_step(const ring_shape& shape) {
   }
   block_ends ends;
   const auto sim = std::make_shared<sim_device>(options);
-  sim->attach(&ends);
+  sim->attach(ends);
   {
     bare_stack stack(sim, std::array{sizes}, host_weights::addresses, {.slots = shape.slots});
     checked(stack.through().begin_request());
@@ -64,7 +64,7 @@ double measured_step(const ring_shape& shape) {
       stack.run_all();
     checked(stack.through().end_request());
   }
-  sim->attach(nullptr);
+  sim->detach(ends);
   if (sim->race_count() > 0)
     throw ferry_error({.code = errc::internal, .detail = "the simulated device saw a race"});
   const auto uses = sizes.size() * steps;

@@ -116,14 +116,14 @@ double block_period(const mix& times, gather_pipelining pipelining, std::size_t 
   std::vector<std::shared_ptr<sim_device>> devices;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ranks[i].group.pipelining = pipelining;
-    ranks[i].gpu->attach(&ends[i]);
+    ranks[i].gpu->attach(ends[i]);
     devices.push_back(ranks[i].gpu);
   }
   on_every_rank(std::move(ranks),
                 [&](std::size_t, sim_rank own) { run_steps(std::move(own), most_chunk_bytes); });
   double slowest = 0;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    devices[i]->attach(nullptr);
+    devices[i]->detach(ends[i]);
     const auto last = blocks * steps - 1;
     slowest = std::max(slowest, (ends[i][last] - ends[i][last - measured_uses]) / measured_uses);
   }

@@ -46,7 +46,7 @@ measurement run(std::size_t rings, double compute_over_transfer,
   options.pinned = std::size_t{1} << 40;
   block_ends ends;
   const auto sim = std::make_shared<sim_device>(options);
-  sim->attach(&ends);
+  sim->attach(ends);
   measurement result;
   double bound = 0;
   std::size_t first_step = 0;
@@ -72,7 +72,7 @@ measurement run(std::size_t rings, double compute_over_transfer,
     result.exposed_loads = checked(stack.through().state()).blocking_loads;
     checked(stack.through().end_request());
   }
-  sim->attach(nullptr);
+  sim->detach(ends);
   result.over_bound = (ends[uses - 1] - ends[first_step - 1]) / bound;
   return result;
 }

@@ -504,14 +504,14 @@ TEMPLATE_TEST_CASE("an observer is told of every stream and operation while it i
   const auto slot = on_device(*owner);
   const auto weights = pinned(*owner, 1);
   recording_observer observer;
-  owner->attach(&observer);
+  owner->attach(observer);
   stream queue(*owner, "copies");
   auto fetch = upload(slot, weights);
   fetch.tag = {.what = "fetch", .block = 12, .ticket = 34};
 
   queue.copy(fetch);
   queue.synchronize(contract_edge);
-  owner->attach(nullptr);
+  owner->detach(observer);
   queue.copy(fetch);
   queue.synchronize(contract_edge);
 
@@ -527,13 +527,33 @@ TEMPLATE_TEST_CASE("an observer is told of every stream and operation while it i
   CHECK(copies[0].start <= copies[0].end);
 }
 
+TEMPLATE_TEST_CASE("every observer is told until it is detached", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
+  const auto owner = TestType::open(contract_memory);
+  recording_observer first;
+  recording_observer second;
+  owner->attach(first);
+  owner->attach(second);
+  stream queue(*owner, "queue");
+  queue.mark({.what = "to both"});
+  queue.synchronize(contract_edge);
+  owner->detach(first);
+  owner->detach(first);
+  queue.mark({.what = "to one"});
+  queue.synchronize(contract_edge);
+  owner->detach(second);
+
+  CHECK(first.spans_of(operation_kind::mark).size() == 1);
+  CHECK(second.spans_of(operation_kind::mark).size() == 2);
+}
+
 TEMPLATE_TEST_CASE("marks and computes are reported in the order of their stream", "[contract]",
                    FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);
   const auto slot = on_device(*owner);
   const auto weights = pinned(*owner, 1);
   recording_observer observer;
-  owner->attach(&observer);
+  owner->attach(observer);
   stream queue(*owner, "queue");
 
   queue.mark({.what = "begin"});
@@ -542,7 +562,7 @@ TEMPLATE_TEST_CASE("marks and computes are reported in the order of their stream
   queue.compute({.reads = {&read, 1}, .tag = {.what = "compute"}});
   queue.mark({.what = "end"});
   queue.synchronize(contract_edge);
-  owner->attach(nullptr);
+  owner->detach(observer);
 
   std::vector<std::string> told;
   auto last = nanoseconds::zero();

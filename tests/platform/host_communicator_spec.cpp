@@ -64,7 +64,7 @@ process_identity ended_process() {
 TEST_CASE("a collective is reported as a span of its stream with what it brought", "[host]") {
   two_hosts hosts;
   recording_observer observer;
-  hosts.first.attach(&observer);
+  hosts.first.attach(observer);
   auto other = std::async(std::launch::async, [&] {
     auto own = rank_at_work(hosts.second, *hosts.ends[1], 100);
     own.gather(5);
@@ -74,7 +74,7 @@ TEST_CASE("a collective is reported as a span of its stream with what it brought
   auto own = rank_at_work(hosts.first, *hosts.ends[0], 100);
   own.gather(5);
   own.finish();
-  hosts.first.attach(nullptr);
+  hosts.first.detach(observer);
   other.get();
 
   const auto spans = observer.spans_of(operation_kind::gather);
@@ -118,14 +118,14 @@ TEST_CASE("a rank whose device has failed takes the group with it", "[host]") {
   two_hosts hosts;
   broken_observer observer;
   auto own = rank_at_work(hosts.second, *hosts.ends[1], 64);
-  hosts.second.attach(&observer);
+  hosts.second.attach(observer);
   const auto play = [&] { // The device fails before or after the gather is enqueued.
     own.play(0);
     own.finish();
   };
 
   CHECK_THROWS_AS(play(), device_error);
-  hosts.second.attach(nullptr);
+  hosts.second.detach(observer);
 
   const auto cause = hosts.ends[0]->asynchronous_failure();
   REQUIRE(cause);

@@ -154,14 +154,14 @@ TEST_CASE("copies on two streams of the host device run at the same time") {
   meeting both;
   stream first(machine, "first");
   stream second(machine, "second");
-  machine.attach(&both);
+  machine.attach(both);
 
   first.copy(upload(first_slot, weights));
   second.copy(upload(second_slot, weights));
   first.synchronize(contract_edge);
   second.synchronize(contract_edge);
 
-  machine.attach(nullptr);
+  machine.detach(both);
   CHECK(machine.counters().copies == 2);
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("a wait for work that has not run holds a stream of the host device ba
   event copied(machine);
   event passed(machine);
   turnstile held;
-  machine.attach(&held);
+  machine.attach(held);
 
   copies.copy(upload(slot, weights));
   copies.record(copied);
@@ -235,7 +235,7 @@ TEST_CASE("a wait for work that has not run holds a stream of the host device ba
   passed.synchronize(contract_edge);
   CHECK(copied.ready());
   CHECK(passed.ready());
-  machine.attach(nullptr);
+  machine.detach(held);
 }
 
 TEST_CASE("a compute on the host device lasts until the next operation or record on its stream") {
@@ -252,7 +252,7 @@ TEST_CASE("a compute on the host device lasts until the next operation or record
                step([](std::unique_ptr<stream>& queue, event&) { queue.reset(); }));
   host_device machine(options);
   recording_observer observer;
-  machine.attach(&observer);
+  machine.attach(observer);
   auto queue = std::make_unique<stream>(machine, "compute");
   event done(machine);
 
@@ -261,7 +261,7 @@ TEST_CASE("a compute on the host device lasts until the next operation or record
   const auto during = machine.now();
   next(queue, done);
 
-  machine.attach(nullptr);
+  machine.detach(observer);
   const auto computes = observer.spans_of(operation_kind::compute);
   REQUIRE(computes.size() == 1);
   CHECK(computes[0].tag.block == 3);
@@ -274,7 +274,7 @@ TEST_CASE("a compute behind a copy of the host device begins when the copy has e
   const auto slot = on_device(machine);
   const auto weights = pinned(machine, 1);
   recording_observer observer;
-  machine.attach(&observer);
+  machine.attach(observer);
   stream queue(machine, "both");
 
   queue.copy(upload(slot, weights));
@@ -282,7 +282,7 @@ TEST_CASE("a compute behind a copy of the host device begins when the copy has e
   queue.settle();
   queue.mark({.what = "end"});
 
-  machine.attach(nullptr);
+  machine.detach(observer);
   const auto spans = observer.spans();
   REQUIRE(spans.size() == 3);
   CHECK(spans[1].kind == operation_kind::compute);
@@ -299,7 +299,7 @@ TEST_CASE("a failure on a stream's thread is thrown by every synchronisation fro
   stream copies(machine, "copies");
   stream other(machine, "other");
   event copied(machine);
-  machine.attach(&broken);
+  machine.attach(broken);
 
   copies.copy(upload(slot, weights));
   copies.copy(upload(slot, other_weights));
@@ -308,7 +308,7 @@ TEST_CASE("a failure on a stream's thread is thrown by every synchronisation fro
 
   const auto cause = Catch::Matchers::Matches("device_failure: .*disk on fire");
   CHECK_THROWS_WITH(copies.synchronize(contract_edge), cause);
-  machine.attach(nullptr);
+  machine.detach(broken);
   CHECK_THROWS_WITH(copied.synchronize(contract_edge), cause);
   CHECK_THROWS_WITH(other.settle(), cause);
   CHECK_THROWS_WITH(other.copy(upload(slot, other_weights)),
@@ -384,7 +384,7 @@ TEST_CASE("the file of a queued copy is read while an earlier copy runs") {
   const auto staging = pinned(machine, 0);
   turnstile held;
   stream copies(machine, "copies");
-  machine.attach(&held);
+  machine.attach(held);
 
   copies.copy({.target = slot.bytes().first(staging.size()), .source = staging.bytes()});
   copies.copy(fetch(slot.bytes(), current.bytes()));
@@ -395,7 +395,7 @@ TEST_CASE("the file of a queued copy is read while an earlier copy runs") {
 
   held.let_through(2);
   copies.synchronize(contract_edge);
-  machine.attach(nullptr);
+  machine.detach(held);
   CHECK(every_byte_is(slot.bytes().first(2 * MiB), 'n'));
 }
 
@@ -408,14 +408,14 @@ TEST_CASE("a file larger than the slot passes through without becoming resident"
   const auto slot = memory_block(machine, memory_kind::device, 8 * MiB);
   residency_observer residency;
   stream copies(machine, "copies");
-  machine.attach(&residency);
+  machine.attach(residency);
   const auto before = resident_file_bytes();
 
   for (std::size_t offset = 0; offset < file.bytes().size(); offset += slot.size())
     copies.copy(fetch(slot.bytes(), file.bytes().subspan(offset, slot.size())));
   copies.synchronize(contract_edge);
 
-  machine.attach(nullptr);
+  machine.detach(residency);
   CHECK(residency.peak() < before + 48 * MiB);
 }
 

@@ -230,13 +230,13 @@ TEST_CASE("an observer is told of streams at once and of operations once timed",
   s.stage(7);
   s.fetch_staged(1);
   recorder seen;
-  s.gpu.attach(&seen);
+  s.gpu.attach(seen);
   stream late{s.gpu, "late"};
   s.copies.mark({"first"});
   s.copies.synchronize(streamed_slot::done_edge);
   late.mark({"second"});
 
-  s.gpu.attach(nullptr);
+  s.gpu.detach(seen);
 
   CHECK_THAT(seen.streams,
              Catch::UnorderedEquals(std::vector<std::string>{"copy", "compute", "late"}));

@@ -52,7 +52,8 @@ public:
   void spend(nanoseconds span) override { inner_->spend(span); }
   [[nodiscard]] nanoseconds now() override { return inner_->now(); }
   [[nodiscard]] device_counters counters() const override { return inner_->counters(); }
-  void attach(operation_observer* observer) override { inner_->attach(observer); }
+  void attach(operation_observer& observer) override { inner_->attach(observer); }
+  void detach(operation_observer& observer) noexcept override { inner_->detach(observer); }
 
 private:
   static constexpr std::uint64_t never = ~std::uint64_t{0};

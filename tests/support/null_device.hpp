@@ -42,7 +42,8 @@ public:
   void spend(nanoseconds) override {}
   [[nodiscard]] nanoseconds now() override { return {}; }
   [[nodiscard]] device_counters counters() const override;
-  void attach(operation_observer*) override {}
+  void attach(operation_observer&) override {}
+  void detach(operation_observer&) noexcept override {}
 
 private:
   [[nodiscard]] std::atomic<std::uint64_t>& bytes_of(memory_kind kind) noexcept;

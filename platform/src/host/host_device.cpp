@@ -242,8 +242,12 @@ device_counters host_device::counters() const {
   return result;
 }
 
-void host_device::attach(operation_observer* observer) {
+void host_device::attach(operation_observer& observer) {
   state_->reporter.attach(observer);
+}
+
+void host_device::detach(operation_observer& observer) noexcept {
+  state_->reporter.detach(observer);
 }
 
 std::size_t installed_memory() noexcept {

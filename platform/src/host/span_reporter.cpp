@@ -18,9 +18,14 @@ nanoseconds span_reporter::now() const {
   return std::chrono::steady_clock::now() - opened_;
 }
 
-void span_reporter::attach(operation_observer* observer) {
+void span_reporter::attach(operation_observer& observer) {
   const auto lock = std::unique_lock(mutex_);
-  observer_ = observer;
+  observers_.push_back(&observer);
+}
+
+void span_reporter::detach(operation_observer& observer) noexcept {
+  const auto lock = std::unique_lock(mutex_);
+  std::erase(observers_, &observer);
 }
 
 void span_reporter::report(stream_id stream, std::string_view name) const {
@@ -34,10 +39,9 @@ void span_reporter::report(const operation_span& span) const {
 template <class Call>
 void span_reporter::tell(const Call& call) const {
   const auto lock = std::shared_lock(mutex_);
-  if (observer_ == nullptr)
-    return;
   try {
-    call(*observer_);
+    for (auto* observer : observers_)
+      call(*observer);
   } catch (const std::exception& error) {
     fault_->raise(std::string("the observer threw: ") + error.what());
   }

@@ -6,12 +6,13 @@
 #include "ferry/platform/device.hpp"
 
 #include <shared_mutex>
+#include <vector>
 
 namespace ferry {
 
 class sticky_fault;
 
-/// Keeps the device's clock and tells the observer, if there is one. An observer that throws breaks
+/// Keeps the device's clock and tells the observers. An observer that throws breaks
 /// the device. Thread-safe.
 class span_reporter {
 public:
@@ -20,8 +21,10 @@ public:
   /// Returns the time since the device was opened.
   [[nodiscard]] nanoseconds now() const;
 
-  /// Once this returns, the former observer is not told anything any more.
-  void attach(operation_observer* observer);
+  void attach(operation_observer& observer);
+
+  /// Once this returns, `observer` is not told anything any more.
+  void detach(operation_observer& observer) noexcept;
 
   void report(stream_id stream, std::string_view name) const;
   void report(const operation_span& span) const;
@@ -33,7 +36,7 @@ private:
   sticky_fault* fault_;
   std::chrono::steady_clock::time_point opened_;
   mutable std::shared_mutex mutex_;
-  operation_observer* observer_ = nullptr;
+  std::vector<operation_observer*> observers_;
 };
 
 } // namespace ferry

@@ -142,8 +142,8 @@ void sim_machine::on_timed(const sim::operation& op) {
   if (it == devices_.end())
     return;
   auto& device = *it->second;
-  if (device.observer != nullptr)
-    device.observer->on_operation(op.span);
+  for (auto* observer : device.observers)
+    observer->on_operation(op.span);
   if (device.options.timeline_limit == 0)
     return;
   device.timeline.push_back({op.span, op.stream->name, op.number});

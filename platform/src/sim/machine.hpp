@@ -82,7 +82,7 @@ struct device_state {
   std::map<std::string, std::uint64_t> streams_named;
   std::uint32_t next_id = 1;
   std::uint64_t threads_seen = 0;
-  operation_observer* observer = nullptr;
+  std::vector<operation_observer*> observers;
   std::deque<timeline_entry> timeline;
 };
 

@@ -192,8 +192,8 @@ stream_id sim_device::create_stream(std::string_view name) {
   auto id = made.id;
   own.streams.emplace(static_cast<std::uint32_t>(id), std::move(made));
   ++own.counters.streams;
-  if (own.observer != nullptr)
-    own.observer->on_stream(id, name);
+  for (auto* observer : own.observers)
+    observer->on_stream(id, name);
   return id;
 }
 
@@ -235,15 +235,19 @@ device_counters sim_device::counters() const {
   return state_->own.counters;
 }
 
-void sim_device::attach(operation_observer* observer) {
+void sim_device::attach(operation_observer& observer) {
   auto guard = state_->lock();
   auto& own = state_->own;
   state_->machine->times.evaluate_all();
-  own.observer = observer;
-  if (observer == nullptr)
-    return;
+  own.observers.push_back(&observer);
   for (const auto& [id, stream] : own.streams)
-    observer->on_stream(stream.id, stream.facts->name);
+    observer.on_stream(stream.id, stream.facts->name);
+}
+
+void sim_device::detach(operation_observer& observer) noexcept {
+  auto guard = state_->lock();
+  state_->machine->times.evaluate_all();
+  std::erase(state_->own.observers, &observer);
 }
 
 } // namespace ferry

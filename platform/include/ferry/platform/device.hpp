@@ -222,9 +222,12 @@ public:
 
   [[nodiscard]] virtual device_counters counters() const = 0;
 
-  /// Tells `observer` of every stream and operation from now on; null stops. At most one, which
-  /// must outlive its attachment.
-  virtual void attach(operation_observer* observer) = 0;
+  /// Tells `observer` of every stream and operation from now on, as it does those attached already.
+  /// It must outlive its attachment. @pre it is not attached
+  virtual void attach(operation_observer& observer) = 0;
+
+  /// Once this returns, `observer` is told nothing more. One that is not attached stays so.
+  virtual void detach(operation_observer& observer) noexcept = 0;
 };
 
 } // namespace ferry

@@ -153,7 +153,8 @@ public:
   void spend(nanoseconds span) override;
   [[nodiscard]] nanoseconds now() override;
   [[nodiscard]] device_counters counters() const override;
-  void attach(operation_observer* observer) override;
+  void attach(operation_observer& observer) override;
+  void detach(operation_observer& observer) noexcept override;
 
   class state; ///< Private to the implementation.
 
