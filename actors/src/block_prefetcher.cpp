@@ -107,6 +107,10 @@ answered block_prefetcher::begin(const begin_request& message) {
   const auto was_late = through_->board().was_late();
   if (ring_->in_request() && (used_implicitly_ || was_late))
     end_now();
+  if (const auto slots = through_->slot_count(); slots != ring_->slots()) {
+    ring_->grow(slots);
+    submit(ring_->refill());
+  }
   if (!ring_->in_request())
     begin_implicitly();
   explicit_request_ = true;

@@ -56,6 +56,7 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
                                    const runtime_options& options,
                                    const std::shared_ptr<crew>& who) {
   const offloader_options offloading{.slots = options.slots,
+                                     .most_slots = options.most_slots,
                                      .device_memory = options.device_memory,
                                      .acquire_deadline = options.acquire_deadline,
                                      .request_deadline = options.request_deadline,

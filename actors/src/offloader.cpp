@@ -191,7 +191,7 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.blocking_loads = counts.blocking_loads;
   state.device_allocations = owner_->counters().allocations - allocations_before_;
   state.tickets_in_flight = tickets.in_flight;
-  state.slots_free = tickets.free;
+  state.slots_free = static_cast<std::uint32_t>(state.slots) - tickets.in_flight;
   return state;
 }
 

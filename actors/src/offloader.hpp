@@ -79,6 +79,7 @@ private:
   [[nodiscard]] std::optional<placement_plan> plan(const enable_pipeline& message) const;
   [[nodiscard]] rank_place where() const noexcept;
   void leave_ranks_because(const failure& cause);
+  [[nodiscard]] slot_numbers slots() const noexcept;
   void check_idle() const;
 
   // Disable, also of what was half enabled: close the ring, drain the streams, take everything
@@ -119,6 +120,7 @@ private:
   void begin_settled(waiting_request next);
   void join(waiting_request next);
   void begin_blocks(waiting_request next);
+  [[nodiscard]] result<causal_stamp> add_slots(const causal_stamp& stamp);
   void settle(result_handler then);
   void expire();
   void cancel(const cancel_request& message);

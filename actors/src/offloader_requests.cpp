@@ -71,10 +71,28 @@ void offloader::begin(waiting_request next) {
 void offloader::begin_settled(waiting_request next) {
   const auto gathers = placement_ != nullptr && placement_->through()->gathers();
   may_leave_ = !gathers || !next.wave.blocks.empty();
-  if (gathers)
+  if (gathers) {
     join(std::move(next));
-  else
-    begin_blocks(std::move(next));
+    return;
+  }
+  auto added = add_slots(next.stamp);
+  if (!added) {
+    finish_change(next.promise, tl::unexpected(std::move(added.error())), false);
+    return;
+  }
+  next.stamp = std::move(*added);
+  begin_blocks(std::move(next));
+}
+
+// What the model runs outside requests is left alone.
+result<causal_stamp> offloader::add_slots(const causal_stamp& stamp) {
+  if (placement_ == nullptr || placement_->through()->board().entered())
+    return stamp;
+  return attempt([&] {
+    const host_thread::scope scope{*me_, stamp};
+    placement_->add_slots_worth_having(options_.device_memory);
+    return owner_->stamp();
+  });
 }
 
 void offloader::join(waiting_request next) {

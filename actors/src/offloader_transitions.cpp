@@ -26,8 +26,8 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   if (options_.peers)
     ballot_ =
         make_ballot((*planned)->pipeline, message.config, options_.slots, (*planned)->transfers);
-  return place(std::make_unique<placement>(*owner_, message.subject, std::move(**planned),
-                                           options_.slots, options_.memory_nodes),
+  return place(std::make_unique<placement>(*owner_, message.subject, std::move(**planned), slots(),
+                                           options_.memory_nodes),
                message.stamp);
 }
 
@@ -58,8 +58,7 @@ void offloader::leave_ranks_because(const failure& cause) {
 caf::result<enabled> offloader::enable(const enable_weights& message) {
   check_idle();
   FERRY_ASSERT(message.weights != nullptr);
-  return place(std::make_unique<placement>(*owner_, message.weights, options_.slots),
-               message.stamp);
+  return place(std::make_unique<placement>(*owner_, message.weights, slots()), message.stamp);
 }
 
 // Before anything is resolved: what a pipeline does by itself needs no plan of ours.
@@ -96,6 +95,10 @@ answered offloader::disable_delegate(const causal_stamp& stamp) {
   delegate_ = nullptr;
   phase_ = phase::idle;
   return {owner_->stamp()};
+}
+
+slot_numbers offloader::slots() const noexcept {
+  return {options_.slots, options_.most_slots.value_or(options_.slots)};
 }
 
 void offloader::check_idle() const {
@@ -263,6 +266,7 @@ void offloader::finish_enable(const causal_stamp& primed) {
   phase_ = phase::enabled;
   end_run();
   allocations_before_ = owner_->counters().allocations;
+  placement_->watch_uses();
   const auto& transfers = placement_->plan().transfers;
   log(log_level::info, "ferry.actors",
       "enable backend blocks=" + std::to_string(transfers.blocks.size()) + " slots=" +

@@ -148,16 +148,17 @@ result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
 }
 
 placement::placement(device& owner, std::shared_ptr<pipeline> subject, placement_plan plan,
-                     std::size_t slots, std::shared_ptr<const numa_nodes> memory_nodes)
+                     slot_numbers slots, std::shared_ptr<const numa_nodes> memory_nodes)
     : owner_(&owner), subject_(std::move(subject)), plan_(std::move(plan)),
-      slots_(plan_.transfers.blocks.empty() ? 0 : slots), memory_nodes_(std::move(memory_nodes)),
-      through_(std::make_shared<streaming>(owner, plan_.transfers, slots_)),
+      slots_(plan_.transfers.blocks.empty() ? slot_numbers{0, 0} : slots),
+      memory_nodes_(std::move(memory_nodes)),
+      through_(std::make_shared<streaming>(owner, plan_.transfers, slots_.first, slots_.most)),
       groups_(std::make_shared<staging>(owner, plan_.transfers)) {}
 
-placement::placement(device& owner, std::shared_ptr<const bare_weights> weights, std::size_t slots)
+placement::placement(device& owner, std::shared_ptr<const bare_weights> weights, slot_numbers slots)
     : owner_(&owner), bare_(std::move(weights)), slots_(slots) {
   plan_.transfers = bare_->plan;
-  through_ = std::make_shared<streaming>(owner, plan_.transfers, slots);
+  through_ = std::make_shared<streaming>(owner, plan_.transfers, slots.first, slots.most);
   groups_ = std::make_shared<staging>(owner, plan_.transfers);
 }
 
@@ -217,10 +218,10 @@ void placement::prepare(const std::shared_ptr<block_gate>& blocks,
 
 void placement::carve_memory() {
   const auto& transfers = plan_.transfers;
-  std::vector<mutable_bytes> slot_regions(slots_);
+  std::vector<mutable_bytes> slot_regions(slots_.first);
   std::vector<mutable_bytes> input_regions(transfers.input_bytes == 0 ? 0 : transfer_plan::inputs);
   resident_regions_.resize(transfers.residents.size());
-  if (const auto bytes = transfers.device_bytes(slots_); bytes != 0) {
+  if (const auto bytes = transfers.device_bytes(slots_.first); bytes != 0) {
     arena_.emplace(*owner_, bytes);
     for (std::size_t i = 0; i != resident_regions_.size(); ++i)
       resident_regions_[i] = arena_->carve(transfers.residents[i].layout.bytes);

@@ -11,9 +11,11 @@
 #include <ferry/offload/offload_state.hpp>
 #include <ferry/offload/pin_plan.hpp>
 #include <ferry/offload/pipeline.hpp>
+#include <ferry/offload/slot_depth.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/offload/weight_rewrite.hpp>
 #include <ferry/platform/arena.hpp>
+#include <ferry/platform/memory.hpp>
 #include <ferry/platform/numa.hpp>
 
 #include "staging.hpp"
@@ -56,6 +58,23 @@ plan_placement(const pipeline& subject, const offload_config& config, rank_place
                                         std::optional<std::uint64_t> ceiling,
                                         const device_memory& memory);
 
+/// Records what uses of blocks take on a device, for as long as it lives.
+struct device_watch {
+  explicit device_watch(device& watched) : owner(watched) { owner.attach(uses); }
+  device_watch(const device_watch&) = delete;
+  device_watch& operator=(const device_watch&) = delete;
+  ~device_watch() { owner.detach(uses); }
+
+  device& owner;
+  use_recorder uses;
+};
+
+/// How many slots a backend begins with, and how many it may come to have.
+struct slot_numbers {
+  std::size_t first = 2;
+  std::size_t most = 2;
+};
+
 /// The weights of one enabled backend: where they are on the host, and what they have on the
 /// device. Used by one thread at a time.
 ///
@@ -64,8 +83,8 @@ plan_placement(const pipeline& subject, const offload_config& config, rank_place
 class placement {
 public:
   placement(device& owner, std::shared_ptr<pipeline> subject, placement_plan plan,
-            std::size_t slots, std::shared_ptr<const numa_nodes> memory_nodes);
-  placement(device& owner, std::shared_ptr<const bare_weights> weights, std::size_t slots);
+            slot_numbers slots, std::shared_ptr<const numa_nodes> memory_nodes);
+  placement(device& owner, std::shared_ptr<const bare_weights> weights, slot_numbers slots);
   placement(const placement&) = delete;
   placement& operator=(const placement&) = delete;
 
@@ -77,7 +96,9 @@ public:
   [[nodiscard]] std::size_t pageable_stores() const noexcept { return pageable_stores_; }
   /// Returns how many pinned stores have pages off the node of the device.
   [[nodiscard]] std::size_t misplaced_stores() const noexcept { return misplaced_stores_; }
-  [[nodiscard]] std::size_t device_bytes() const noexcept { return arena_ ? arena_->size() : 0; }
+  [[nodiscard]] std::size_t device_bytes() const noexcept {
+    return (arena_ ? arena_->size() : 0) + added_slots_.size() * plan_.transfers.slot_bytes;
+  }
 
   /// Names what the model uses right now, for messages.
   [[nodiscard]] std::string held() const;
@@ -122,6 +143,14 @@ public:
   /// Binds the residents, which have been loaded, and sends components that stage themselves off.
   void bind();
 
+  /// Watches what uses of blocks take from now on, if there may come to be more slots.
+  void watch_uses();
+
+  /// Waits until the device has run what the model has enqueued, and adds the slots that would have
+  /// been worth having, as far as there is memory for them, at most `ceiling` for everything.
+  /// Between requests. @pre the model is outside
+  void add_slots_worth_having(std::optional<std::uint64_t> ceiling);
+
   /// Takes the hooks off, makes the tensors ordinary and gives the memory back. Fails with
   /// `incomplete` if a hook stays or a unit could not be restored: then keeps it, its master and
   /// all memory, and may be repeated. @pre no work on the device touches the memory any more
@@ -150,6 +179,7 @@ private:
   void place_residents();
   void count_pageable(std::size_t bytes, std::size_t pinned) noexcept;
   void count_misplaced(bool preferred);
+  [[nodiscard]] bool add_slot(std::optional<std::uint64_t> ceiling);
   [[nodiscard]] std::optional<failure> unhook_all();
   [[nodiscard]] std::optional<failure> restore_all();
 
@@ -157,10 +187,12 @@ private:
   std::shared_ptr<pipeline> subject_;
   std::shared_ptr<const bare_weights> bare_;
   placement_plan plan_;
-  std::size_t slots_;
+  slot_numbers slots_;
   std::shared_ptr<const numa_nodes> memory_nodes_;
   std::shared_ptr<streaming> through_;
   std::optional<arena> arena_;
+  std::vector<memory_block> added_slots_;
+  std::optional<device_watch> watch_; ///< While there may come to be more slots.
   std::vector<mutable_bytes> resident_regions_;
   std::vector<placed_unit> blocks_;
   std::vector<placed_unit> residents_;

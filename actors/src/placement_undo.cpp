@@ -33,6 +33,8 @@ result<void> placement::take_back() {
   group_units_.clear();
   blocks_.clear();
   residents_.clear();
+  watch_.reset();
+  added_slots_.clear();
   arena_.reset();
   return {};
 }

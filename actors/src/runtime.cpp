@@ -90,11 +90,30 @@ struct runtime::impl {
   std::shared_ptr<block_gate> gate; ///< Of the latest backend; a disabled one does nothing.
 };
 
+namespace {
+
+// Ranks would have to come to the same decision at the same time.
+void check_growth(std::size_t slots, std::size_t most, bool with_ranks) {
+  const auto limit = std::max(slots, most_useful_slots);
+  if (most < slots || most > limit)
+    throw ferry_error{{errc::invalid_argument, "most_slots is " + std::to_string(most) +
+                                                   "; expected from " + std::to_string(slots) +
+                                                   " to " + std::to_string(limit)}};
+  if (with_ranks && most != slots)
+    throw ferry_error{{errc::invalid_argument, "most_slots is " + std::to_string(most) +
+                                                   " with ranks, which keep their " +
+                                                   std::to_string(slots) + " slots; leave it out"}};
+}
+
+} // namespace
+
 runtime::runtime(std::shared_ptr<device> target, runtime_options options) {
   if (target == nullptr)
     throw ferry_error{{errc::invalid_argument, "the runtime needs a device"}};
   if (options.slots == 0)
     throw ferry_error{{errc::invalid_argument, "slots is 0; expected at least 1"}};
+  if (options.most_slots)
+    check_growth(options.slots, *options.most_slots, options.ranks.has_value());
   if (options.worker_threads == 0)
     throw ferry_error{{errc::invalid_argument, "worker_threads is 0; expected at least 1"}};
   impl_ = std::make_unique<impl>(std::move(target), options);

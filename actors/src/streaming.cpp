@@ -5,18 +5,20 @@
 
 namespace ferry {
 
-streaming::lanes::lanes(device& owner, std::span<const mutable_bytes> slot_bytes,
+streaming::lanes::lanes(device& owner, std::size_t most_slots,
+                        std::span<const mutable_bytes> slot_bytes,
                         std::span<const mutable_bytes> input_bytes)
     : gathers_drained(owner), compute(owner, "compute"), residents_ready(owner), drained(owner) {
-  for (const auto bytes : slot_bytes)
-    slots.emplace_back(owner, bytes);
+  for (std::size_t i = 0; i != most_slots; ++i)
+    slots.emplace_back(owner, i < slot_bytes.size() ? slot_bytes[i] : mutable_bytes{});
   for (const auto bytes : input_bytes)
     inputs.emplace_back(owner, bytes);
 }
 
-streaming::streaming(device& owner, const transfer_plan& plan, std::size_t slots)
-    : owner_(&owner), rings_(plan.rings), slot_count_(slots), gathers_(!plan.gathers.empty()),
-      board_(slots) {
+streaming::streaming(device& owner, const transfer_plan& plan, std::size_t slots,
+                     std::size_t most_slots)
+    : owner_(&owner), rings_(plan.rings), slot_count_(slots), most_slots_(most_slots),
+      gathers_(!plan.gathers.empty()), board_(most_slots) {
   for (const auto& each : plan.blocks)
     blocks_.push_back({.path = each.path, .bytes = each.layout.bytes, .from = {}, .gather = {}});
 }
@@ -52,7 +54,14 @@ void streaming::add_resident(mutable_bytes target, sources from) {
 
 void streaming::open(std::span<const mutable_bytes> slot_bytes,
                      std::span<const mutable_bytes> input_bytes) {
-  lanes_.emplace(*owner_, slot_bytes, input_bytes);
+  FERRY_ASSERT(slot_bytes.size() == slot_count());
+  lanes_.emplace(*owner_, most_slots_, slot_bytes, input_bytes);
+}
+
+void streaming::add_slot(mutable_bytes region) noexcept {
+  FERRY_ASSERT(lanes_.has_value() && slot_count() < most_slots_);
+  lanes_->slots[slot_count()].bytes = region;
+  slot_count_.fetch_add(1);
 }
 
 void streaming::close() noexcept {

@@ -29,9 +29,9 @@
 namespace ferry {
 
 /// What the actors and the model thread of one enabled backend share. Made by the offloader, then
-/// constant except for the ticket board and the device objects, each of which has one user at a
-/// time: a slot's events follow its ticket, the compute stream belongs to the model thread while it
-/// is inside the board, and to the offloader otherwise.
+/// constant except for the ticket board, the slots that are added and the device objects, each of
+/// which has one user at a time: a slot's events follow its ticket, the compute stream belongs to
+/// the model thread while it is inside the board, and to the offloader otherwise.
 class streaming {
 public:
   using sources = std::span<const host_master::segment>;
@@ -74,10 +74,10 @@ public:
 
   /// What there is only while the backend is enabled.
   struct lanes {
-    lanes(device& owner, std::span<const mutable_bytes> slot_bytes,
+    lanes(device& owner, std::size_t most_slots, std::span<const mutable_bytes> slot_bytes,
           std::span<const mutable_bytes> input_bytes);
 
-    std::deque<slot> slots;
+    std::deque<slot> slots;          ///< As many as there may be; those to come have no bytes.
     std::deque<input_buffer> inputs; ///< Empty if nothing is gathered.
     event gathers_drained;           ///< After everything on the communication stream then.
     stream compute;
@@ -85,11 +85,14 @@ public:
     event drained;         ///< After everything on the copy stream when it was drained.
   };
 
-  streaming(device& owner, const transfer_plan& plan, std::size_t slots);
+  /// `most_slots` is how many there may ever be.
+  streaming(device& owner, const transfer_plan& plan, std::size_t slots, std::size_t most_slots);
 
   [[nodiscard]] device& owner() const noexcept { return *owner_; }
   [[nodiscard]] std::span<const planned_ring> rings() const noexcept { return rings_; }
-  [[nodiscard]] std::size_t slot_count() const noexcept { return slot_count_; }
+  /// Returns how many slots there are now.
+  [[nodiscard]] std::size_t slot_count() const noexcept { return slot_count_.load(); }
+  [[nodiscard]] std::size_t most_slots() const noexcept { return most_slots_; }
   [[nodiscard]] std::size_t block_count() const noexcept { return blocks_.size(); }
   [[nodiscard]] const block& at(block_id id) const noexcept;
   [[nodiscard]] std::span<const resident> residents() const noexcept { return residents_; }
@@ -133,7 +136,11 @@ public:
   void add_resident(mutable_bytes target, sources from);
   void point_resident(std::size_t index, sources from) noexcept { residents_[index].from = from; }
 
-  /// Makes the events and the compute stream.
+  /// Adds a slot, which the prefetcher fills from the next request on. @pre open, fewer than
+  /// `most_slots()`
+  void add_slot(mutable_bytes region) noexcept;
+
+  /// Makes the events and the compute stream. @pre a region for every slot there is
   void open(std::span<const mutable_bytes> slot_bytes, std::span<const mutable_bytes> input_bytes);
   [[nodiscard]] bool is_open() const noexcept { return lanes_.has_value(); }
 
@@ -146,7 +153,8 @@ private:
   std::vector<planned_ring> rings_;
   std::vector<block> blocks_;
   std::vector<resident> residents_;
-  std::size_t slot_count_;
+  std::atomic<std::size_t> slot_count_;
+  std::size_t most_slots_;
   bool gathers_;
   std::shared_ptr<const communicator> ranks_;
   std::atomic<std::uint64_t> collectives_{0};

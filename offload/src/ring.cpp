@@ -31,8 +31,16 @@ failure unknown_block(block_id block, std::size_t count) {
 } // namespace
 
 ring::ring(std::span<const planned_ring> rings, std::size_t slots, ticket_revoker& revoker)
-    : revoker_(&revoker), order_(rings), seats_(slots), predicted_(slots) {
+    : revoker_(&revoker), order_(rings) {
   FERRY_ASSERT(slots >= 1);
+  grow(slots);
+}
+
+void ring::grow(std::size_t slots) {
+  FERRY_ASSERT(slots >= seats_.size());
+  clear_results();
+  seats_.resize(slots);
+  predicted_.resize(slots);
   expected_.reserve(slots + 1);
   commands_.reserve(slots);
   emptied_.reserve(slots);

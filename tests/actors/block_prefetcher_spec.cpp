@@ -81,7 +81,8 @@ struct ring_rig {
   actor_world world;
   std::shared_ptr<sim_device> gpu = std::make_shared<sim_device>(sim_options{});
   byte_blocks blocks{{4}, 0};
-  std::shared_ptr<streaming> through = std::make_shared<streaming>(*gpu, blocks.weights()->plan, 2);
+  std::shared_ptr<streaming> through =
+      std::make_shared<streaming>(*gpu, blocks.weights()->plan, 2, 2);
   test::message_log log = test::make_message_log();
   test::fake_supervisor::reports reports = std::make_shared<std::vector<child_failed>>();
   supervisor_actor supervisor = world.system().spawn<test::fake_supervisor>(reports);

@@ -60,7 +60,7 @@ struct copy_rig {
   byte_blocks blocks{{4}, 2};
   const transfer_plan& plan = blocks.weights()->plan;
   arena memory{*gpu, plan.device_bytes(2)};
-  std::shared_ptr<streaming> through = std::make_shared<streaming>(*gpu, plan, 2);
+  std::shared_ptr<streaming> through = std::make_shared<streaming>(*gpu, plan, 2, 2);
   test::fake_supervisor::reports reports = std::make_shared<std::vector<child_failed>>();
   supervisor_actor supervisor = world.system().spawn<test::fake_supervisor>(reports);
   copy_stream_actor subject;

@@ -52,6 +52,26 @@ TEST_CASE("one slot serves every block, one after the other", "[offload][ring]")
   CHECK(m.blocking_loads() == 1);
 }
 
+TEST_CASE("a ring that grows fills its new slots with the next call and forgets nothing",
+          "[offload][ring]") {
+  model m(rings_of({5}), 2);
+  m.request({2, 0, 4}, 2);
+  const auto learning = m.blocking_loads();
+  m.grow(4);
+  CHECK(m.policy.slots() == 4);
+
+  m.begin_request();
+  CHECK(m.on_the_board() == blocks{2, 0, 4, 2});
+  m.acquire(2);
+  m.grow(5);
+  m.refill();
+  CHECK(m.on_the_board() == blocks{2, 0, 4, 2, 0});
+  m.release(2);
+  m.run({0, 4, 2, 0, 4});
+
+  CHECK(m.blocking_loads() == learning);
+}
+
 TEST_CASE("an order other than the declared one costs nothing after the first step",
           "[offload][ring]") {
   model m(rings_of({4}), 2);

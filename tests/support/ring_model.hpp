@@ -57,6 +57,11 @@ public:
     return policy.empty();
   }
 
+  void grow(std::size_t slots) {
+    policy.grow(slots);
+    board_.resize(slots);
+  }
+
   void refill() { apply(policy.refill()); }
 
   void announce(const block_numbers& next) { send(ids(next)); }

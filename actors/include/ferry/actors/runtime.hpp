@@ -9,6 +9,7 @@
 #include <ferry/offload/config.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/offload_state.hpp>
+#include <ferry/offload/slot_depth.hpp>
 #include <ferry/offload/wave_terms.hpp>
 #include <ferry/offload/weight_store.hpp>
 #include <ferry/platform/device.hpp>
@@ -30,6 +31,11 @@ struct bare_weights;
 
 struct runtime_options {
   std::size_t slots = 2; ///< Blocks that the device holds at a time, at least 1.
+  /// How many slots there may come to be, up to `most_useful_slots`: where the blocks of the
+  /// requests before would have come noticeably earlier with another slot, the next request gets
+  /// it, if the device has memory for it. A request then begins once the device is done with the
+  /// one before. Not with ranks. Nothing: as many as `slots`.
+  std::optional<std::size_t> most_slots = std::nullopt;
   /// Most device memory that weights may take. Nothing: what the device has.
   std::optional<std::uint64_t> device_memory = std::nullopt;
   /// Most host memory to pin at a time. Nothing: what the configuration and the host allow.

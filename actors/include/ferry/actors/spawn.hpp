@@ -49,6 +49,7 @@ struct rank_peers {
 
 struct offloader_options {
   std::size_t slots = 2;
+  std::optional<std::size_t> most_slots = std::nullopt;      ///< Nothing: as many as `slots`.
   std::optional<std::uint64_t> device_memory = std::nullopt; ///< Ceiling for weights.
   std::chrono::milliseconds acquire_deadline{60'000};
   std::chrono::milliseconds request_deadline{60'000}; ///< For each question to another actor.

@@ -82,6 +82,9 @@ public:
   [[nodiscard]] std::size_t slots() const noexcept { return seats_.size(); }
   [[nodiscard]] const ring_counters& counters() const noexcept { return counters_; }
 
+  /// Adds free slots, which the next call fills. @pre `slots` >= `slots()`
+  void grow(std::size_t slots);
+
   /// Returns whether the model will find a ticket for `block` without a demand being served: then
   /// `demand` would do nothing.
   [[nodiscard]] bool on_its_way(block_id block) const noexcept;

@@ -51,6 +51,10 @@ inline constexpr wait_edge gather_waits_last_use{"gather_waits_last_use"};
 /// The host waits for the communication stream before the arena goes: gathers still write there.
 inline constexpr wait_edge drain_gathers_before_release{"drain_gathers_before_release"};
 
+/// The host waits for the compute stream before it decides on more slots: what blocks have taken is
+/// known once they have run. Orders no memory.
+inline constexpr wait_edge slots_wait_compute{"slots_wait_compute"};
+
 /// Every ordering that gathering relies on beside the layerwise ones.
 inline constexpr std::array gather_wait_edges{
     fetch_waits_gather,

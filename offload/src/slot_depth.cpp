@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/offload/slot_depth.hpp"
+
+#include <ferry/offload/overlap.hpp>
+#include <ferry/platform/error.hpp>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace ferry {
+
+nanoseconds time_in_slots(std::span<const block_use> uses, std::size_t slots) {
+  FERRY_ASSERT(slots >= 1);
+  std::vector<nanoseconds> done;
+  done.reserve(uses.size());
+  nanoseconds link_free{};
+  for (std::size_t k = 0; k != uses.size(); ++k) {
+    const auto slot_free = k < slots ? nanoseconds{} : done[k - slots];
+    link_free = std::max(link_free, slot_free) + uses[k].transfer;
+    const auto before = k == 0 ? nanoseconds{} : done[k - 1];
+    done.push_back(std::max(before, link_free) + uses[k].compute);
+  }
+  return done.empty() ? nanoseconds{} : done.back();
+}
+
+std::size_t slots_worth_having(std::span<const block_use> uses, std::size_t slots,
+                               std::size_t most) {
+  auto time = time_in_slots(uses, slots);
+  for (; slots < most; ++slots) {
+    const auto with_one_more = time_in_slots(uses, slots + 1);
+    if ((time - with_one_more) * 100 < time || uses.empty())
+      break;
+    time = with_one_more;
+  }
+  return slots;
+}
+
+use_recorder::use_recorder() {
+  uses_.reserve(most_uses);
+}
+
+use_recorder::fetch& use_recorder::of(std::uint64_t ticket) noexcept {
+  auto& found = fetches_[ticket % fetches_.size()];
+  if (found.ticket != ticket)
+    found = {ticket, {}};
+  return found;
+}
+
+void use_recorder::on_operation(const operation_span& span) {
+  if (span.tag.ticket == 0)
+    return;
+  const std::lock_guard lock{mutex_};
+  if (span.kind == operation_kind::copy)
+    of(span.tag.ticket).transfer += span.end - span.start;
+  if (span.kind != operation_kind::mark)
+    return;
+  const std::string_view what{span.tag.what};
+  if (what == mark_begin)
+    begun_ = span.end;
+  else if (what == mark_end && uses_.size() != most_uses)
+    uses_.push_back({of(span.tag.ticket).transfer, span.end - begun_});
+}
+
+std::vector<block_use> use_recorder::take() {
+  const std::lock_guard lock{mutex_};
+  std::vector<block_use> taken;
+  if (uses_.size() < least_uses)
+    return taken;
+  taken.reserve(most_uses);
+  std::swap(taken, uses_);
+  return taken;
+}
+
+} // namespace ferry
