@@ -38,7 +38,7 @@ std::vector<std::byte> output_through(runtime& through, const wan_pipeline& mode
                                       const request& asked, const offload_config& config) {
   checked(through.start());
   checked(through.enable(std::make_shared<torch_pipeline>(model.description()), config));
-  checked(through.begin_request());
+  checked(through.begin_request({.steps = static_cast<std::uint32_t>(asked.steps)}));
   auto output = output_of(model, asked);
   checked(through.end_request());
   checked(through.disable());

@@ -24,7 +24,7 @@ namespace {
 // Sizes and bandwidths of real ones divided by this, so that times are those of the real ones.
 constexpr std::size_t scale = 1024;
 constexpr std::size_t block_bytes = 679'700'000 / scale; // A double block of FLUX, in bf16.
-constexpr std::size_t blocks = 12;
+constexpr std::size_t blocks = 8;
 constexpr std::size_t steps = 5;
 constexpr std::size_t measured_uses = 2 * blocks; // The last ones: the pipe is full.
 constexpr std::size_t chunk_bytes = (std::size_t{64} << 20) / scale; // The default.
@@ -102,7 +102,7 @@ void run_steps(sim_rank own, std::size_t most_chunk_bytes) {
   runtime through(own.gpu, {.ranks = std::move(own.group)});
   checked(through.start());
   checked(through.enable(model, gathered(most_chunk_bytes)));
-  checked(through.begin_request());
+  checked(through.begin_request({.steps = steps}));
   for (std::size_t use = 0; use < blocks * steps; ++use)
     model->call("transformer.blocks." + std::to_string(use % blocks), [](test::fake_module&) {});
   checked(through.end_request());

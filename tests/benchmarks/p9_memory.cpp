@@ -90,7 +90,7 @@ memory_use one_rank(const shape& of, std::size_t ranks, sim_rank own) {
     for (std::size_t i = 0; i < of.blocks.size(); ++i)
       model->call("transformer.blocks." + std::to_string(i), [](test::fake_module&) {});
   };
-  checked(through.begin_request());
+  checked(through.begin_request({.steps = 3}));
   run_all();
   const auto warm = gpu->counters().allocations;
   run_all();
