@@ -5,6 +5,7 @@
 
 #include <ferry/platform/host_communicator.hpp>
 #include <ferry/platform/launcher.hpp>
+#include <ferry/platform/log.hpp>
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/sim_communicator.hpp>
 #include <ferry/platform/sim_device.hpp>
@@ -101,9 +102,12 @@ result<opened_ranks> join(const launched_rank& self, const run_options& options,
     return refuse(errc::unsupported, "the launcher started " + std::to_string(self.size) +
                                          " processes and the device is " + options.device +
                                          "; expected host, or --ranks for ranks that are threads");
+  const auto who = "rank=" + std::to_string(self.rank) + " of=" + std::to_string(self.size);
+  log(log_level::info, "ferry.app", "wait for ranks " + who);
   auto meeting = join_launched_ranks(self, patience_to_join);
   if (!meeting)
     return tl::unexpected(meeting.error());
+  log(log_level::info, "ferry.app", "join ranks " + who);
   auto gathers = join_process_communicator(*host, **meeting, "gathers", patience_to_gather);
   if (!gathers)
     return tl::unexpected(gathers.error());

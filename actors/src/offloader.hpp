@@ -60,17 +60,16 @@ private:
   void continue_release();
   void deliver_release(const failure& reason);
 
-  // Enable: plan, take device memory, lease pinned memory, prepare, load residents, bind them, open
+  // Enable: plan, lease pinned memory, take device memory, prepare, load residents, bind them, open
   // the ring.
   caf::result<enabled> enable(const enable_pipeline& message);
   caf::result<enabled> enable(const enable_weights& message);
   caf::result<enabled> place(std::unique_ptr<placement> what, const causal_stamp& stamp);
   [[nodiscard]] enabled delegate(const enable_pipeline& message);
-  void take_memory(const causal_stamp& stamp);
-  [[nodiscard]] result<causal_stamp> carve(const causal_stamp& stamp);
-  void survey(result<causal_stamp> carved);
   void lease(std::vector<pin_candidate> stores, const causal_stamp& stamp);
-  void prepare(const pin_plan& pins, const causal_stamp& stamp);
+  void take_memory(const pin_plan& pins, const causal_stamp& stamp);
+  [[nodiscard]] result<causal_stamp> carve(const causal_stamp& stamp);
+  void prepare(const pin_plan& pins, const result<causal_stamp>& carved);
   void bind(const causal_stamp& residents_loaded);
   void vote(const causal_stamp& bound);
   void open(const causal_stamp& bound);

@@ -24,8 +24,8 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   if (!*planned)
     return enabled{.placed = false, .gate = nullptr, .stamp = observed(message.stamp)};
   if (options_.peers)
-    ballot_ =
-        make_ballot((*planned)->pipeline, message.config, options_.slots, (*planned)->transfers);
+    ballot_ = make_ballot(owner_->traits().name, (*planned)->pipeline, message.config,
+                          options_.slots, (*planned)->transfers);
   return place(std::make_unique<placement>(*owner_, message.subject, std::move(**planned), slots(),
                                            options_.memory_nodes),
                message.stamp);
@@ -122,25 +122,45 @@ caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const cau
   phase_ = phase::enabling;
   enabling_ = make_response_promise<enabled>();
   owe(enabling_);
-  take_memory(stamp);
+  auto stores = attempt([&] { return placement_->survey(); });
+  if (!stores)
+    abandon_enable(stores.error());
+  else if (stores->empty())
+    take_memory({}, stamp);
+  else
+    lease(std::move(*stores), stamp);
   return enabling_;
+}
+
+// Before anything is touched: a refusal costs nothing.
+void offloader::lease(std::vector<pin_candidate> stores, const causal_stamp& stamp) {
+  const auto& plan = placement_->plan();
+  tell(this, host_memory_, give_back_leases{}); // In case the last backend's was lost.
+  inquire(this, host_memory_, options_.request_deadline,
+          lease_host_memory{plan.pipeline, std::move(stores), plan.pinning})
+      .then(
+          [this, stamp](const pin_lease& granted) {
+            lease_ = granted.id;
+            take_memory(granted.plan, stamp);
+          },
+          [this](const caf::error& reason) { abandon_enable(to_failure(reason)); });
 }
 
 // What the model's allocator keeps for later may be in the way. Asked for once: if it was not that,
 // nothing else will help.
-void offloader::take_memory(const causal_stamp& stamp) {
-  auto taken = carve(stamp);
-  if (taken || taken.error().code != errc::out_of_device_memory || !retention_) {
-    survey(std::move(taken));
+void offloader::take_memory(const pin_plan& pins, const causal_stamp& stamp) {
+  auto carved = carve(stamp);
+  if (carved || carved.error().code != errc::out_of_device_memory || !retention_) {
+    prepare(pins, carved);
     return;
   }
-  log(log_level::info, "ferry.actors", "release cache reason=" + taken.error().detail);
+  log(log_level::info, "ferry.actors", "release cache reason=" + carved.error().detail);
   inquire(this, retention_, options_.request_deadline, release_cache{})
-      .then([this, stamp] { survey(carve(stamp)); },
-            [this, cause = taken.error()](const caf::error& reason) {
+      .then([this, pins, stamp] { prepare(pins, carve(stamp)); },
+            [this, pins, carved](const caf::error& reason) {
               log(log_level::warn, "ferry.actors",
                   "keep cache reason=" + ferry::describe(to_failure(reason)));
-              survey(tl::unexpected(cause));
+              prepare(pins, carved);
             });
 }
 
@@ -156,37 +176,13 @@ result<causal_stamp> offloader::carve(const causal_stamp& stamp) {
   });
 }
 
-void offloader::survey(result<causal_stamp> carved) {
+void offloader::prepare(const pin_plan& pins, const result<causal_stamp>& carved) {
   if (!carved) {
     abandon_enable(carved.error());
     return;
   }
-  auto stores = attempt([&] { return placement_->survey(); });
-  if (!stores)
-    abandon_enable(stores.error());
-  else if (stores->empty())
-    prepare({}, *carved);
-  else
-    lease(std::move(*stores), *carved);
-}
-
-// Before anything is touched: a refusal costs nothing.
-void offloader::lease(std::vector<pin_candidate> stores, const causal_stamp& stamp) {
-  const auto& plan = placement_->plan();
-  tell(this, host_memory_, give_back_leases{}); // In case the last backend's was lost.
-  inquire(this, host_memory_, options_.request_deadline,
-          lease_host_memory{plan.pipeline, std::move(stores), plan.pinning})
-      .then(
-          [this, stamp](const pin_lease& granted) {
-            lease_ = granted.id;
-            prepare(granted.plan, stamp);
-          },
-          [this](const caf::error& reason) { abandon_enable(to_failure(reason)); });
-}
-
-void offloader::prepare(const pin_plan& pins, const causal_stamp& stamp) {
   auto prepared = attempt([&] {
-    const host_thread::scope scope{*me_, stamp};
+    const host_thread::scope scope{*me_, *carved};
     placement_->prepare(port_, group_port_, pins);
     return owner_->stamp();
   });
@@ -232,6 +228,7 @@ void offloader::vote(const causal_stamp& bound) {
     open(bound);
     return;
   }
+  log(log_level::info, "ferry.actors", "vote to start rank=" + std::to_string(where().rank));
   inquire(this, options_.peers->gate, options_.peers->patience + options_.request_deadline,
           vote_to_start{ballot_})
       .then(

@@ -154,9 +154,10 @@ result<void> offloader::withdraw_permits() {
 // What still serves keeps its permits: its disable may be repeated.
 bool offloader::can_go_on_without_answers(const failure& reason) const {
   log(log_level::error, "ferry.actors", "drain streams reason=" + ferry::describe(reason));
-  // One that has not answered may have copies under way.
+  // One that has not answered may have copies under way. Where ranks gather, the group is lost with
+  // it, and no repetition helps.
   if (reason.code == errc::deadline_exceeded)
-    return false;
+    return placement_->through()->gathers();
   return failed_ || phase_ == phase::enabling || reason.code == errc::device_poisoned;
 }
 

@@ -16,18 +16,18 @@ namespace {
 using field = std::pair<const char*, std::string rank_ballot::*>;
 
 constexpr std::array fields{
-    field{"version", &rank_ballot::version},
-    field{"pipeline", &rank_ballot::pipeline},
-    field{"configuration", &rank_ballot::configuration},
-    field{"slots", &rank_ballot::slots},
-    field{"weights", &rank_ballot::weights},
+    field{"version", &rank_ballot::version},   field{"device", &rank_ballot::device},
+    field{"pipeline", &rank_ballot::pipeline}, field{"configuration", &rank_ballot::configuration},
+    field{"slots", &rank_ballot::slots},       field{"weights", &rank_ballot::weights},
 };
 
 } // namespace
 
-rank_ballot make_ballot(std::string_view pipeline, const offload_config& config, std::size_t slots,
+rank_ballot make_ballot(std::string_view device, std::string_view pipeline,
+                        const offload_config& config, std::size_t slots,
                         const transfer_plan& plan) {
   return {.version = FERRY_VERSION,
+          .device = std::string{device.substr(0, device.find_first_of(":0123456789"))},
           .pipeline = std::string{pipeline},
           .configuration = to_json(config),
           .slots = std::to_string(slots),

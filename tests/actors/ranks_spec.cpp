@@ -1,22 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <ferry/actors/runtime.hpp>
 #include <ferry/offload/wait_edges.hpp>
-#include <ferry/platform/host_communicator.hpp>
-#include <ferry/platform/sim_communicator.hpp>
-#include <ferry/platform/sim_device.hpp>
 
 #include "support/catch.hpp"
-#include "support/fake_numa.hpp"
-#include "support/fake_pipeline.hpp"
-#include "support/resolution.hpp"
+#include "support/rank_team.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <functional>
-#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -27,155 +19,8 @@ namespace ferry {
 namespace {
 
 using namespace std::chrono_literals;
-using test::fake_module;
-using test::fake_pipeline;
-
-constexpr auto gathered = R"({"mode":"layer","components":["dit","text_encoder"],
-    "layer_options":{"dit":{"weight_transfer":"allgather"}}})";
-constexpr auto all_gathered = R"({"mode":"layer","components":["dit","text_encoder"],
-    "layer_options":{"dit":{"weight_transfer":"allgather"},
-                     "text_encoder":{"weight_transfer":"allgather"}}})";
-
-constexpr std::size_t dit_blocks = 5;
-constexpr std::size_t encoder_blocks = 3;
-
-std::shared_ptr<fake_pipeline> model(unsigned char first = 10) {
-  auto made = std::make_shared<fake_pipeline>(
-      test::node("test.root")
-          ->child("transformer",
-                  test::node("test.dit")->child("blocks", test::blocks(dit_blocks, 700, first)))
-          ->child(
-              "text_encoder",
-              test::node("test.encoder")->child("block", test::blocks(encoder_blocks, 300, 100))));
-  made->declare({.dits = {"transformer"}, .encoders = {"text_encoder"}})
-      .plan({.block_attrs = {{"transformer", {"blocks"}}},
-             .encoder_block_attrs = {{"text_encoder", {"block"}}},
-             .encoder_dlo_weight_replication = {"text_encoder"}});
-  return made;
-}
-
-/// One rank: a device, a pipeline with the same weights as everybody's, and the runtime.
-struct rank {
-  rank(std::shared_ptr<device> target, rank_group ranks,
-       std::shared_ptr<const numa_nodes> memory_nodes)
-      : gpu(std::move(target)), subject(gpu, {.ranks = std::move(ranks),
-                                              .memory_nodes = std::move(memory_nodes),
-                                              .acquire_deadline = 20s}) {}
-
-  [[nodiscard]] bool run_block(const std::string& path, unsigned char fill) {
-    auto right = false;
-    pipeline->call(path, [&](fake_module& block) {
-      const auto seen = block.own_tensors().at("weight")->bytes();
-      right = std::ranges::count(seen, std::byte{fill}) == std::ssize(seen);
-    });
-    return right;
-  }
-
-  [[nodiscard]] bool run_encoder() {
-    auto right = true;
-    for (std::size_t i = 0; i != encoder_blocks; ++i)
-      right = run_block("text_encoder.block." + std::to_string(i),
-                        static_cast<unsigned char>(100 + i)) &&
-              right;
-    return right;
-  }
-
-  [[nodiscard]] bool run_step() {
-    auto right = true;
-    for (std::size_t i = 0; i != dit_blocks; ++i)
-      right = run_block("transformer.blocks." + std::to_string(i),
-                        static_cast<unsigned char>(10 + i)) &&
-              right;
-    return right;
-  }
-
-  [[nodiscard]] bool request(int steps) {
-    auto right = begin(steps).has_value() && run_encoder();
-    for (int step = 0; step != steps; ++step)
-      right = run_step() && right;
-    return subject.end_request() && right;
-  }
-
-  [[nodiscard]] result<request_id> begin(int steps) {
-    return subject.begin_request({.steps = static_cast<std::uint32_t>(steps)});
-  }
-
-  std::shared_ptr<device> gpu;
-  std::shared_ptr<fake_pipeline> pipeline = model();
-  runtime subject;
-};
-
-enum class kind { sim, host };
-
-/// Ranks that are threads of this process.
-class group {
-public:
-  explicit group(int size, kind what, sim_options sim = {},
-                 const std::shared_ptr<const numa_nodes>& memory_nodes = nullptr,
-                 gather_pipelining pipelining = gather_pipelining::overlapped) {
-    auto meetings = make_memory_rendezvous(size);
-    std::vector<std::unique_ptr<communicator>> ends;
-    std::vector<std::shared_ptr<device>> devices;
-    if (what == kind::sim) {
-      machine_ = make_sim_machine(7);
-      std::vector<sim_device*> raw;
-      for (int i = 0; i != size; ++i) {
-        sims_.push_back(std::make_shared<sim_device>(machine_, "rank" + std::to_string(i), sim));
-        devices.push_back(sims_.back());
-        raw.push_back(sims_.back().get());
-      }
-      ends = make_sim_communicators(raw, 20s);
-    } else {
-      std::vector<host_device*> raw;
-      for (int i = 0; i != size; ++i) {
-        auto made =
-            std::make_shared<host_device>(host_device_options{.memory = std::size_t{1} << 20});
-        raw.push_back(made.get());
-        devices.push_back(std::move(made));
-      }
-      ends = make_host_communicators(raw, 20s);
-    }
-    for (std::size_t i = 0; i != devices.size(); ++i)
-      ranks_.push_back(std::make_unique<rank>(devices[i],
-                                              rank_group{.meeting = std::move(meetings[i]),
-                                                         .gathers = std::move(ends[i]),
-                                                         .patience = 20s,
-                                                         .pipelining = pipelining},
-                                              memory_nodes));
-  }
-
-  [[nodiscard]] rank& operator[](std::size_t i) { return *ranks_[i]; }
-  [[nodiscard]] std::size_t size() const { return ranks_.size(); }
-  [[nodiscard]] sim_device& sim(std::size_t i) { return *sims_[i]; }
-  [[nodiscard]] std::size_t races() const {
-    std::size_t all = 0;
-    for (const auto& each : sims_)
-      all += each->race_count();
-    return all;
-  }
-
-  /// Runs `act` for every rank, on a thread each. Returns whether it is true for all.
-  bool all(const std::function<bool(rank&, std::size_t)>& act) {
-    std::vector<std::thread> threads;
-    std::atomic<std::size_t> right = 0;
-    for (std::size_t i = 0; i != size(); ++i)
-      threads.emplace_back([&, i] { right += act(*ranks_[i], i) ? 1 : 0; });
-    for (auto& each : threads)
-      each.join();
-    return right == size();
-  }
-
-private:
-  std::shared_ptr<sim_machine> machine_;
-  std::vector<std::shared_ptr<sim_device>> sims_;
-  std::vector<std::unique_ptr<rank>> ranks_;
-};
-
-offload_config config_of(std::string_view text, std::size_t chunk = std::size_t{64} << 20) {
-  auto made = test::compact(text);
-  made.chunk_bytes = chunk;
-  return made;
-}
+using namespace test;
+using group = rank_team;
 
 TEST_CASE("ranks gather their blocks from each other, and every block has its bytes",
           "[actors][ranks]") {
@@ -274,6 +119,23 @@ TEST_CASE("each rank counts those of its parts that lie on another node than its
     return own.subject.start() && own.subject.enable(own.pipeline, config_of(all_gathered)) &&
            own.subject.state()->misplaced_stores == dit_blocks + encoder_blocks && own.request(1);
   }));
+}
+
+TEST_CASE("a denoiser with resident layers goes with an encoder that ranks gather",
+          "[actors][ranks]") {
+  const auto what = GENERATE(kind::sim, kind::host);
+  group ranks(2, what);
+
+  CHECK(ranks.all([&](rank& own, std::size_t) {
+    auto right = own.subject.start() &&
+                 own.subject.enable(own.pipeline, config_of(resident_head, 1024)) &&
+                 own.request(3) && own.request(1);
+    const auto state = own.subject.state().value();
+    right =
+        right && state.components.at("transformer").resident_blocks == 2 && state.collectives > 0;
+    return own.subject.disable() && has_own_bytes(*own.pipeline) && right;
+  }));
+  CHECK(ranks.races() == 0);
 }
 
 TEST_CASE("one rank alone copies its blocks whole and gathers nothing", "[actors][ranks]") {
@@ -440,143 +302,75 @@ TEST_CASE("without any one of its wait edges a gathering backend races or comput
   }
 }
 
-/// Returns the terms of a request of so many steps, with all that it runs.
-wave_terms terms_of(const rank& own, int steps) {
-  const auto known = own.subject.state().value().blocks;
-  const auto add = [&known](std::vector<block_id>& to, const std::string& prefix) {
-    for (std::size_t i = 0; i != known.size(); ++i)
-      if (known[i].starts_with(prefix))
-        to.push_back(block_id{static_cast<std::uint32_t>(i)});
-  };
-  wave_terms terms{.steps = static_cast<std::uint32_t>(steps)};
-  add(terms.blocks, "text_encoder.");
-  for (int step = 0; step != steps; ++step)
-    add(terms.blocks, "transformer.");
-  return terms;
+TEST_CASE("ranks gather in groups that are no neighbours", "[actors][ranks][B93]") {
+  // Four ranks as two by two: 0 with 2, 1 with 3.
+  auto even = sim_ranks(2);
+  auto odd = sim_ranks(2);
+  std::vector<std::unique_ptr<rank>> ranks;
+  for (auto* const pair : {&even, &odd})
+    for (auto& each : *pair)
+      ranks.push_back(std::make_unique<rank>(each.gpu, std::move(each.group)));
+  std::swap(ranks[1], ranks[2]);
+  std::atomic<int> right = 0;
+  std::vector<std::thread> threads;
+  for (auto& each : ranks)
+    threads.emplace_back([&right, &own = *each] {
+      right += own.subject.start() && own.subject.enable(own.pipeline, config_of(all_gathered)) &&
+                       own.request(2) && own.subject.disable()
+                   ? 1
+                   : 0;
+    });
+  for (auto& each : threads)
+    each.join();
+
+  CHECK(right == 4);
+  for (const auto& each : {std::cref(even), std::cref(odd)})
+    for (const auto& own : each.get())
+      CHECK(own.gpu->race_count() == 0);
 }
 
-/// Runs a request of the rank's own in a wave. Returns whether it saw the right bytes.
-bool take_part(rank& own, int steps) {
-  auto right = own.subject.begin_request(terms_of(own, steps)).has_value() && own.run_encoder();
-  for (int step = 0; step != steps; ++step)
-    right = own.run_step() && right;
-  return own.subject.end_request() && right;
-}
-
-/// The same, cancelled by somebody else when it has run `ran` steps.
-bool is_cancelled_after(rank& own, int steps, int ran) {
-  const auto id = own.subject.begin_request(terms_of(own, steps));
-  if (!id || !own.run_encoder())
-    return false;
-  for (int step = 0; step != ran; ++step)
-    if (!own.run_step())
-      return false;
-  if (!own.subject.cancel_request(*id))
-    return false;
-  try {
-    static_cast<void>(own.run_step());
-    return false;
-  } catch (const ferry_error& e) {
-    return e.reason().code == errc::cancelled && own.subject.end_request();
-  }
-}
-
-TEST_CASE("a request that is cancelled leaves its wave, and the others go on", "[actors][ranks]") {
-  const auto what = GENERATE(kind::sim, kind::host);
-  const auto* text = GENERATE(gathered, all_gathered);
-  const auto ran = GENERATE(0, 2, 5);
-  CAPTURE(what == kind::sim, text, ran);
-  group ranks(3, what);
-  std::vector<std::uint64_t> collectives(3);
-
-  CHECK(ranks.all([&](rank& own, std::size_t i) {
-    auto right = own.subject.start() && own.subject.enable(own.pipeline, config_of(text, 1024)) &&
-                 take_part(own, 2);
-    right = right && (i == 1 ? is_cancelled_after(own, 6, ran) : take_part(own, 6));
-    right = right && take_part(own, 3);
-    const auto state = own.subject.state().value();
-    collectives[i] = state.collectives;
-    return own.subject.disable() && right && state.tickets_in_flight == 0;
-  }));
-
-  CHECK(ranks.races() == 0);
-  CHECK(collectives[1] == collectives[0]);
-  CHECK(collectives[2] == collectives[0]);
-}
-
-TEST_CASE("a rank without a request sends its part to the others", "[actors][ranks]") {
-  const auto what = GENERATE(kind::sim, kind::host);
-  group ranks(2, what);
-
-  // Three requests for two ranks.
-  CHECK(ranks.all([&](rank& own, std::size_t i) {
-    auto right = own.subject.start() && own.subject.enable(own.pipeline, config_of(all_gathered)) &&
-                 take_part(own, 2);
-    if (i == 0)
-      right = right && take_part(own, 3);
-    else
-      right = right && own.subject.begin_request(terms_of(own, 3)) && own.subject.end_request();
-    return right && take_part(own, 1) && own.subject.disable();
-  }));
-
-  CHECK(ranks.races() == 0);
-}
-
-TEST_CASE("requests that make no wave begin on no rank, and the next may", "[actors][ranks]") {
-  group ranks(2, kind::sim);
-  std::vector<failure> reasons(2);
-
-  CHECK(ranks.all([&](rank& own, std::size_t i) {
-    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)))
-      return false;
-    const auto refused = own.subject.begin_request({.steps = i == 0 ? 4 : 5});
-    const auto unsaid = own.subject.begin_request();
-    const auto cached = own.subject.begin_request({.steps = 4, .skips_blocks = i == 1});
-    if (refused || unsaid || cached)
-      return false;
-    reasons[i] = refused.error();
-    return unsaid.error().rank == 0 && cached.error().rank == 1 && take_part(own, 4);
-  }));
-
-  CHECK(reasons[0] == reasons[1]);
-  CHECK(reasons[0].code == errc::invalid_argument);
-  CHECK_THAT(reasons[0].detail, Catch::Contains("rank 1 takes 5 steps, rank 0 4"));
-}
-
-TEST_CASE("a request in a wave that did not say what it runs is not cancelled alone",
-          "[actors][ranks]") {
-  group ranks(2, kind::sim);
-
-  CHECK(ranks.all([&](rank& own, std::size_t) {
-    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)))
-      return false;
-    const auto id = own.begin(1);
-    const auto refused = id ? own.subject.cancel_request(*id) : result<void>{};
-    return !refused && refused.error().code == errc::unsupported && own.run_step() &&
-           own.subject.end_request();
-  }));
-}
-
-TEST_CASE("a rank that stops while it waits for a wave ends the wait of all", "[actors][ranks]") {
-  group ranks(2, kind::host);
-  const auto begun = std::chrono::steady_clock::now();
-
-  CHECK(ranks.all([&](rank& own, std::size_t i) {
-    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)))
-      return false;
-    if (i == 1) // Never begins.
-      return true;
-    std::thread stopper{[&] {
-      std::this_thread::sleep_for(100ms);
+/// Returns how enabling ended on both of two ranks, of which rank 1 may pin nothing.
+std::vector<result<void>> enabled_without_pins(pin_failure_policy policy) {
+  auto ends = sim_ranks(2);
+  std::vector<std::unique_ptr<rank>> ranks;
+  for (std::size_t i = 0; i != 2; ++i)
+    ranks.push_back(
+        std::make_unique<rank>(ends[i].gpu, std::move(ends[i].group), nullptr,
+                               i == 1 ? std::optional<std::uint64_t>{1} : std::nullopt));
+  std::vector<result<void>> outcomes(2);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i != 2; ++i)
+    threads.emplace_back([&, i] {
+      auto& own = *ranks[i];
+      auto config = config_of(all_gathered);
+      config.on_pin_failure = policy;
+      outcomes[i] =
+          own.subject.start().and_then([&] { return own.subject.enable(own.pipeline, config); });
+      if (outcomes[i])
+        CHECK((own.request(2) &&
+               own.subject.state()->pageable_stores == (i == 1 ? dit_blocks + encoder_blocks : 0)));
       CHECK(own.subject.stop(10s));
-    }};
-    const auto refused = own.subject.begin_request({.steps = 1});
-    stopper.join();
-    return !refused && own.pipeline->hook_count() == 0;
-  }));
+      CHECK(has_own_bytes(*own.pipeline));
+    });
+  for (auto& each : threads)
+    each.join();
+  return outcomes;
+}
 
-  CHECK(std::chrono::steady_clock::now() - begun < 10s);
-  CHECK_FALSE(ranks[1].begin(1));
+TEST_CASE("a rank that may not pin its parts sends them from where they are", "[actors][ranks]") {
+  for (const auto& each : enabled_without_pins(pin_failure_policy::whole_block_fallback))
+    CHECK(each);
+}
+
+TEST_CASE("a rank that may not pin its parts, and must, fails all ranks before a gather",
+          "[actors][ranks]") {
+  const auto outcomes = enabled_without_pins(pin_failure_policy::fail);
+
+  for (const auto& each : outcomes) {
+    REQUIRE_FALSE(each);
+    CHECK(each.error().code == errc::out_of_host_memory);
+  }
+  CHECK(outcomes[0].error().rank == 1);
 }
 
 } // namespace

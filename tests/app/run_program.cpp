@@ -23,11 +23,20 @@ struct outputs {
   int err;         ///< A descriptor.
 };
 
-pid_t spawn(std::vector<std::string> words, const outputs& to) {
-  std::vector<char*> argv;
-  for (auto& word : words)
-    argv.push_back(word.data());
-  argv.push_back(nullptr);
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (auto& text : texts)
+    all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+pid_t spawn(std::vector<std::string> words, const outputs& to,
+            std::vector<std::string> variables = {}) {
+  const auto argv = pointers_to(words);
+  for (auto** each = environ; *each != nullptr; ++each)
+    variables.emplace_back(*each);
+  const auto environment = pointers_to(variables);
 
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
@@ -43,7 +52,8 @@ pid_t spawn(std::vector<std::string> words, const outputs& to) {
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   pid_t child = 0;
-  const auto spawned = ::posix_spawn(&child, argv[0], &files, &attributes, argv.data(), environ);
+  const auto spawned =
+      ::posix_spawn(&child, argv[0], &files, &attributes, argv.data(), environment.data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   if (spawned != 0)
@@ -81,12 +91,13 @@ program_outcome run_program(const std::vector<std::string>& arguments) {
   return run(with_program(arguments));
 }
 
-running_program::running_program(const std::vector<std::string>& arguments) {
+running_program::running_program(const std::vector<std::string>& arguments,
+                                 const std::vector<std::string>& variables) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     throw std::runtime_error("no pipe is left");
   err_ = ends[0];
-  child_ = spawn(with_program(arguments), {scratch_.path() / "out", ends[1]});
+  child_ = spawn(with_program(arguments), {scratch_.path() / "out", ends[1]}, variables);
   ::close(ends[1]);
 }
 

@@ -29,7 +29,9 @@ struct program_outcome {
 /// `ferry` while it runs.
 class running_program {
 public:
-  explicit running_program(const std::vector<std::string>& arguments);
+  /// Its environment is that of the test and `variables`, each `NAME=value`.
+  explicit running_program(const std::vector<std::string>& arguments,
+                           const std::vector<std::string>& variables = {});
   running_program(const running_program&) = delete;
   running_program& operator=(const running_program&) = delete;
   ~running_program();

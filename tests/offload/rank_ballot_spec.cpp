@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 
+#include <string_view>
 #include <vector>
 
 namespace ferry {
@@ -12,6 +13,7 @@ namespace {
 
 rank_ballot sample() {
   return {.version = "1",
+          .device = "cuda",
           .pipeline = "test.pipeline",
           .configuration = "{}",
           .slots = "2",
@@ -28,7 +30,7 @@ TEST_CASE("a damaged ballot is refused by what it lacks", "[offload][ballot]") {
     CHECK(rank_ballot_from_json(text).error().code == errc::invalid_type);
   }
   CHECK_THAT(rank_ballot_from_json(R"({"version":"1"})").error().detail,
-             Catch::Contains("lacks pipeline"));
+             Catch::Contains("lacks device"));
 }
 
 TEST_CASE("equal ballots agree", "[offload][ballot]") {
@@ -49,6 +51,17 @@ TEST_CASE("whatever differs is named with the ranks, and the first of them is th
   CHECK(refused.error().rank == 2);
   CHECK_THAT(refused.error().detail, Catch::Contains("rank 2 has version 2, rank 0 1") &&
                                          Catch::Contains("rank 3 has weights def, rank 0 abc"));
+}
+
+TEST_CASE("devices of one kind agree, whatever their numbers", "[offload][ballot]") {
+  const auto on = [](std::string_view device) {
+    return make_ballot(device, "test.pipeline", {}, 2, {});
+  };
+
+  CHECK(agree(std::vector{on("cuda:0"), on("cuda:1")}));
+  const auto refused = agree(std::vector{on("cuda:0"), on("host")});
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().detail, Catch::Contains("rank 1 has device host, rank 0 cuda"));
 }
 
 } // namespace

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One rank as a process, for tests: joins the others, gathers some rounds and leaves.
+// One rank as a process, for tests: joins the others, gathers some rounds in each of two groups and
+// leaves.
 //   rank_process <directory> <rank> <size> <patience in meetings> <patience in gathers> <mishap>
 //   <when>
 // Patience is in milliseconds.
@@ -14,11 +15,16 @@
 #include "contract/communicator_rig.hpp"
 #include "support/directory_store.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 using namespace ferry;
 using namespace ferry::test;
@@ -66,6 +72,43 @@ int fail(const failure& cause) {
   return 1;
 }
 
+/// One of the groups that a rank is in.
+struct membership {
+  membership(host_device& gpu, std::unique_ptr<communicator> joined)
+      : end(std::move(joined)), work(gpu, *end, shard_bytes) {}
+
+  std::unique_ptr<communicator> end;
+  rank_at_work work;
+};
+
+/// Returns whether a rank's process has ended, which ends all of its groups.
+bool died(const failure& cause) {
+  return cause.detail.find("has ended") != std::string::npos;
+}
+
+/// Returns whether the group learns in time that it has failed.
+bool fails_too(const membership& other) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (!other.end->asynchronous_failure()) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+/// Returns the cause if the group has failed.
+std::optional<failure> gather(membership& own, std::uint32_t round) {
+  try {
+    own.work.play(round);
+    own.work.finish();
+  } catch (const device_error& error) {
+    if (error.code() != errc::transfer_aborted)
+      return error.reason();
+  }
+  return own.end->asynchronous_failure();
+}
+
 void befall(const std::string& mishap, rank_at_work& own, communicator& end, std::uint32_t round) {
   if (mishap == "abort")
     end.abort({.code = errc::io_failure, .detail = "the disk is full"});
@@ -95,25 +138,25 @@ int main(int count, char** words) {
   if (!meeting)
     return fail(meeting.error());
   auto gpu = host_device(host_device_options{.memory = std::size_t{64} << 20});
-  auto joined = join_process_communicator(gpu, **meeting, "weights", gather_patience);
-  if (!joined)
-    return fail(joined.error());
+  std::vector<std::unique_ptr<membership>> groups;
+  for (const auto* name : {"weights", "activations"}) {
+    auto joined = join_process_communicator(gpu, **meeting, name, gather_patience);
+    if (!joined)
+      return fail(joined.error());
+    groups.push_back(std::make_unique<membership>(gpu, std::move(*joined)));
+  }
   store->make_harmless();
 
-  auto own = rank_at_work(gpu, **joined, shard_bytes);
+  auto& weights = *groups[0];
+  auto& activations = *groups[1];
   for (std::uint32_t round = 0; round < rounds; ++round) {
-    try {
-      if (round == when)
-        befall(mishap, own, **joined, round);
-      own.play(round);
-      own.finish();
-    } catch (const device_error& error) {
-      if (error.code() != errc::transfer_aborted)
-        return fail(error.reason());
-    }
-    if (const auto cause = (*joined)->asynchronous_failure())
+    if (round == when)
+      befall(mishap, weights.work, *weights.end, round);
+    if (const auto cause = gather(weights, round))
+      return !died(*cause) || fails_too(activations) ? fail(*cause) : 4;
+    if (const auto cause = gather(activations, round))
       return fail(*cause);
-    if (!own.right(round))
+    if (!weights.work.right(round) || !activations.work.right(round))
       return 3;
   }
   const auto met = (*meeting)->meet("end", {}, meeting_patience);

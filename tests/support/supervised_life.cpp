@@ -60,8 +60,10 @@ void turn(const fake_module& component) {
 } // namespace
 
 supervised_life::supervised_life(std::shared_ptr<fake_pipeline> model,
-                                 std::shared_ptr<sim_device> gpu, life_plan what)
-    : model_(std::move(model)), gpu_(std::move(gpu)), what_(std::move(what)) {
+                                 std::shared_ptr<sim_device> gpu, life_plan what,
+                                 std::optional<rank_group> ranks)
+    : model_(std::move(model)), gpu_(std::move(gpu)), what_(std::move(what)),
+      ranks_(std::move(ranks)) {
   for (auto& version : versions_) {
     version = weights_now();
     turn(*model_->tree()->at(what_.updated));
@@ -88,7 +90,7 @@ supervised_life::weights supervised_life::weights_now() const {
 std::vector<start_step> supervised_life::steps() {
   auto& system = world_.system();
   const offloader_options options{.acquire_deadline = 1ms, .request_deadline = question_deadline};
-  return {
+  std::vector<start_step> all{
       {"cache_retention",
        [this, &system]() -> child_actor {
          return retention_ = faults_.wire(spawn_cache_retention(system, threading::pooled,
@@ -103,6 +105,10 @@ std::vector<start_step> supervised_life::steps() {
        [this, &system]() -> child_actor {
          return copies_ = faults_.wire(spawn_copy_stream_worker(system, gpu_, supervisor_));
        }},
+  };
+  for (auto& each : rank_steps())
+    all.push_back(std::move(each));
+  const std::vector<start_step> rest{
       {"block_prefetcher",
        [this, &system]() -> child_actor {
          return prefetcher_ =
@@ -114,11 +120,33 @@ std::vector<start_step> supervised_life::steps() {
        }},
       {"offloader",
        [this, &system, options]() -> child_actor {
-         offloader_ =
-             faults_.wire(spawn_offloader(system, threading::pooled, gpu_, options, memory_,
-                                          copies_, prefetcher_, stager_, supervisor_));
+         auto how = options;
+         if (ranks_)
+           how.peers = {ranks_->gathers, ranks_->meeting, gathers_, gate_, ranks_->patience};
+         offloader_ = faults_.wire(spawn_offloader(system, threading::pooled, gpu_, how, memory_,
+                                                   copies_, prefetcher_, stager_, supervisor_));
          introduce_retention();
          return offloader_;
+       }},
+  };
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
+}
+
+std::vector<start_step> supervised_life::rank_steps() {
+  if (!ranks_)
+    return {};
+  auto& system = world_.system();
+  return {
+      {"comm_stream_worker",
+       [this, &system]() -> child_actor {
+         return gathers_ = faults_.wire(
+                    spawn_comm_stream_worker(system, gpu_, ranks_->gathers, copies_, supervisor_));
+       }},
+      {"rank_gate",
+       [this, &system]() -> child_actor {
+         return gate_ = faults_.wire(
+                    spawn_rank_gate(system, threading::pooled, ranks_->meeting, ranks_->patience));
        }},
   };
 }
@@ -177,12 +205,30 @@ bool supervised_life::stop() {
 
 bool supervised_life::begin() {
   const auto id = request_id{++last_request_};
-  auto begun = ask<answered>(offloader_, queue_request{id, question_deadline, gpu_->stamp()});
+  auto terms = wave();
+  if (!noted(terms))
+    return false;
+  auto begun = ask<answered>(
+      offloader_, queue_request{id, question_deadline, gpu_->stamp(), std::move(*terms)});
   if (begun)
     gpu_->observe(begun->stamp);
   in_request_ = begun.has_value();
   over_ = false;
   return noted(begun);
+}
+
+result<wave_terms> supervised_life::wave() {
+  if (!ranks_)
+    return wave_terms{};
+  auto known = state();
+  if (!known)
+    return tl::unexpected(known.error());
+  wave_terms terms{.steps = 1};
+  for (const auto& path : what_.calls) {
+    const auto at = std::ranges::find(known->blocks, path) - known->blocks.begin();
+    terms.blocks.push_back(block_id{static_cast<std::uint32_t>(at)});
+  }
+  return terms;
 }
 
 bool supervised_life::end() {
@@ -266,6 +312,8 @@ bool supervised_life::cancelled_request() {
 
 bool supervised_life::live() {
   failure_.reset();
+  if (ranks_)
+    return start() && enable() && request() && request() && noted(state()) && disable() && stop();
   return start() && enable() && request() && cancelled_request() && update() && request() &&
          noted(state()) && disable() && enable() && call(what_.calls.front()) && disable() &&
          stop();
@@ -294,7 +342,7 @@ std::vector<std::string> supervised_life::recover() {
   if (offloader_) {
     end_what_runs(bad);
     auto found = state();
-    if (!dead_ && found && found->enabled && !found->first_failure) {
+    if (!dead_ && !ranks_ && found && found->enabled && !found->first_failure) {
       failure_.reset();
       if (!request() && failure_->code != errc::incomplete) {
         bad.push_back("the next request fails: " + ferry::describe(*failure_));
@@ -320,7 +368,7 @@ std::vector<std::string> supervised_life::recover() {
     is_stopped = stop();
   if (!is_stopped)
     bad.emplace_back("the children do not stop");
-  if (longest_ > stop_deadline)
+  if (longest_ > stop_deadline + (ranks_ ? ranks_->patience : nanoseconds{}))
     bad.push_back("an answer took " + std::to_string(longest_.count()) + " s");
   failure_ = first;
   return bad;

@@ -3,8 +3,10 @@
 
 #pragma once
 
+#include <ferry/actors/rank_group.hpp>
 #include <ferry/actors/spawn.hpp>
 #include <ferry/offload/config.hpp>
+#include <ferry/offload/wave_terms.hpp>
 #include <ferry/offload/weight_update.hpp>
 #include <ferry/platform/sim_device.hpp>
 
@@ -34,8 +36,9 @@ struct life_plan {
 /// them, and a pipeline that they offload. Remembers the first thing that failed.
 class supervised_life {
 public:
+  /// With `ranks` this is the life of one rank; it takes two requests and no other weights.
   supervised_life(std::shared_ptr<fake_pipeline> model, std::shared_ptr<sim_device> gpu,
-                  life_plan what);
+                  life_plan what, std::optional<rank_group> ranks = std::nullopt);
   supervised_life(const supervised_life&) = delete;
   supervised_life& operator=(const supervised_life&) = delete;
   ~supervised_life();
@@ -80,7 +83,9 @@ private:
   [[nodiscard]] weights weights_now() const;
 
   [[nodiscard]] std::vector<start_step> steps();
+  [[nodiscard]] std::vector<start_step> rank_steps();
   void introduce_retention();
+  [[nodiscard]] result<wave_terms> wave();
   template <class Answer, class Handle, class Message>
   [[nodiscard]] result<Answer> ask(const Handle& whom, Message message);
   template <class T>
@@ -103,6 +108,7 @@ private:
   std::shared_ptr<fake_pipeline> model_;
   std::shared_ptr<sim_device> gpu_;
   life_plan what_;
+  std::optional<rank_group> ranks_;
   std::array<weights, 2> versions_;
   std::array<bool, 2> may_have_{true, false}; ///< Both, if nobody heard how an update ended.
   actor_world world_;
@@ -113,6 +119,8 @@ private:
   copy_stream_actor copies_;
   block_prefetcher_actor prefetcher_;
   component_stager_actor stager_;
+  comm_stream_actor gathers_;
+  rank_gate_actor gate_;
   offloader_actor offloader_;
   std::uint64_t last_request_ = 0;
   bool in_request_ = false;

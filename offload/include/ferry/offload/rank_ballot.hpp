@@ -19,6 +19,7 @@ namespace ferry {
 /// the same.
 struct rank_ballot {
   std::string version;       ///< Of Ferry.
+  std::string device;        ///< Its kind: "sim", "host", "cuda".
   std::string pipeline;      ///< Its class.
   std::string configuration; ///< As `to_json` writes it.
   std::string slots;         ///< How many: they decide what is fetched ahead.
@@ -27,8 +28,10 @@ struct rank_ballot {
   friend bool operator==(const rank_ballot&, const rank_ballot&) = default;
 };
 
-[[nodiscard]] rank_ballot make_ballot(std::string_view pipeline, const offload_config& config,
-                                      std::size_t slots, const transfer_plan& plan);
+/// `device` is the name of the rank's own: what follows the kind, a number, does not count.
+[[nodiscard]] rank_ballot make_ballot(std::string_view device, std::string_view pipeline,
+                                      const offload_config& config, std::size_t slots,
+                                      const transfer_plan& plan);
 
 /// Return a ballot as one line of JSON, and read it back; `invalid_type` says what is damaged.
 [[nodiscard]] std::string to_json(const rank_ballot& ballot);

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "support/catch.hpp"
+#include "support/rank_team.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using group = rank_team;
+
+/// Runs a request of the rank's own in a wave. Returns whether it saw the right bytes.
+bool take_part(rank& own, int steps) {
+  auto right = own.subject.begin_request(terms_of(own, steps)).has_value() && own.run_encoder();
+  for (int step = 0; step != steps; ++step)
+    right = own.run_step() && right;
+  return own.subject.end_request() && right;
+}
+
+/// The same, cancelled by somebody else when it has run `ran` steps.
+bool is_cancelled_after(rank& own, int steps, int ran) {
+  const auto id = own.subject.begin_request(terms_of(own, steps));
+  if (!id || !own.run_encoder())
+    return false;
+  for (int step = 0; step != ran; ++step)
+    if (!own.run_step())
+      return false;
+  if (!own.subject.cancel_request(*id))
+    return false;
+  try {
+    static_cast<void>(own.run_step());
+    return false;
+  } catch (const ferry_error& e) {
+    return e.reason().code == errc::cancelled && own.subject.end_request();
+  }
+}
+
+TEST_CASE("a request that is cancelled leaves its wave, and the others go on",
+          "[actors][ranks][waves]") {
+  const auto what = GENERATE(kind::sim, kind::host);
+  const auto* text = GENERATE(gathered, all_gathered);
+  const auto ran = GENERATE(0, 2, 5);
+  CAPTURE(what == kind::sim, text, ran);
+  group ranks(3, what);
+  std::vector<std::uint64_t> collectives(3);
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    auto right = own.subject.start() && own.subject.enable(own.pipeline, config_of(text, 1024)) &&
+                 take_part(own, 2);
+    right = right && (i == 1 ? is_cancelled_after(own, 6, ran) : take_part(own, 6));
+    right = right && take_part(own, 3);
+    const auto state = own.subject.state().value();
+    collectives[i] = state.collectives;
+    return own.subject.disable() && right && state.tickets_in_flight == 0;
+  }));
+
+  CHECK(ranks.races() == 0);
+  CHECK(collectives[1] == collectives[0]);
+  CHECK(collectives[2] == collectives[0]);
+}
+
+TEST_CASE("a rank without a request sends its part to the others", "[actors][ranks][waves]") {
+  const auto what = GENERATE(kind::sim, kind::host);
+  group ranks(2, what);
+
+  // Three requests for two ranks.
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    auto right = own.subject.start() && own.subject.enable(own.pipeline, config_of(all_gathered)) &&
+                 take_part(own, 2);
+    if (i == 0)
+      right = right && take_part(own, 3);
+    else
+      right = right && own.subject.begin_request(terms_of(own, 3)) && own.subject.end_request();
+    return right && take_part(own, 1) && own.subject.disable();
+  }));
+
+  CHECK(ranks.races() == 0);
+}
+
+TEST_CASE("requests that make no wave begin on no rank, and the next may",
+          "[actors][ranks][waves]") {
+  group ranks(2, kind::sim);
+  std::vector<failure> reasons(2);
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)))
+      return false;
+    const auto refused = own.subject.begin_request({.steps = i == 0 ? 4 : 5});
+    const auto unsaid = own.subject.begin_request();
+    const auto cached = own.subject.begin_request({.steps = 4, .skips_blocks = i == 1});
+    if (refused || unsaid || cached)
+      return false;
+    reasons[i] = refused.error();
+    return unsaid.error().rank == 0 && cached.error().rank == 1 && take_part(own, 4);
+  }));
+
+  CHECK(reasons[0] == reasons[1]);
+  CHECK(reasons[0].code == errc::invalid_argument);
+  CHECK_THAT(reasons[0].detail, Catch::Contains("rank 1 takes 5 steps, rank 0 4"));
+}
+
+TEST_CASE("a request in a wave that did not say what it runs is not cancelled alone",
+          "[actors][ranks][waves]") {
+  group ranks(2, kind::sim);
+
+  CHECK(ranks.all([&](rank& own, std::size_t) {
+    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)))
+      return false;
+    const auto id = own.begin(1);
+    const auto refused = id ? own.subject.cancel_request(*id) : result<void>{};
+    return !refused && refused.error().code == errc::unsupported && own.run_step() &&
+           own.subject.end_request();
+  }));
+}
+
+TEST_CASE("a rank that stops while it waits for a wave ends the wait of all",
+          "[actors][ranks][waves]") {
+  group ranks(2, kind::host);
+  const auto begun = std::chrono::steady_clock::now();
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)))
+      return false;
+    if (i == 1) // Never begins.
+      return true;
+    std::thread stopper{[&] {
+      std::this_thread::sleep_for(100ms);
+      CHECK(own.subject.stop(10s));
+    }};
+    const auto refused = own.subject.begin_request({.steps = 1});
+    stopper.join();
+    return !refused && own.pipeline->hook_count() == 0;
+  }));
+
+  CHECK(std::chrono::steady_clock::now() - begun < 10s);
+  CHECK_FALSE(ranks[1].begin(1));
+}
+
+} // namespace
+} // namespace ferry
