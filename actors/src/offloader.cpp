@@ -172,12 +172,9 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.strategy = plan.strategy;
   state.enabled = phase_ != phase::enabling;
   state.in_request = in_request_;
-  state.components = plan.components;
+  state.components = placement_->components();
   for (const auto& each : plan.transfers.blocks)
     state.blocks.push_back(each.path);
-  for (auto& [path, component] : state.components)
-    if (const auto group = placement_->groups()->find(path))
-      component.on_device = placement_->groups()->board().is_here(*group);
   state.slots = placement_->through()->slot_count();
   state.slot_bytes = plan.transfers.slot_bytes;
   state.resident_bytes = plan.transfers.resident_bytes;

@@ -3,7 +3,6 @@
 
 #include "placement.hpp"
 
-#include <ferry/offload/component_states.hpp>
 #include <ferry/offload/gather_plan.hpp>
 #include <ferry/offload/resolve.hpp>
 #include <ferry/offload/unit_master.hpp>
@@ -110,6 +109,7 @@ plan_placement(const pipeline& subject, const offload_config& config, rank_place
                                   .on_failure = config.on_pin_failure},
                       .transfers = plan_transfers(*resolved),
                       .components = {},
+                      .units = {},
                       .on_demand = on_demand_of(*resolved),
                       .rank = where.rank};
   if (config.strategy == offload_strategy::distributed_layer_wise)
@@ -118,6 +118,7 @@ plan_placement(const pipeline& subject, const offload_config& config, rank_place
   if (auto loaded = check_loaded(plan.transfers); !loaded)
     return tl::unexpected(std::move(loaded.error()));
   plan.components = component_states(*resolved, plan.transfers);
+  plan.units = units_of_components(*resolved, plan.transfers);
   return plan;
 }
 

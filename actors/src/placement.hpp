@@ -5,6 +5,7 @@
 
 #include <ferry/offload/bare_weights.hpp>
 #include <ferry/offload/block_gate.hpp>
+#include <ferry/offload/component_states.hpp>
 #include <ferry/offload/config.hpp>
 #include <ferry/offload/group_gate.hpp>
 #include <ferry/offload/host_master.hpp>
@@ -38,6 +39,7 @@ struct placement_plan {
   pin_wish pinning; ///< `useful` is decided by the device.
   transfer_plan transfers;
   std::map<std::string, component_state> components;
+  std::map<std::string, component_units> units; ///< By component, as `components`.
   std::vector<std::shared_ptr<const module_node>> on_demand;
   std::size_t rank = 0; ///< Of those that gather blocks.
 };
@@ -92,6 +94,8 @@ public:
   [[nodiscard]] const std::shared_ptr<staging>& groups() const noexcept { return groups_; }
   [[nodiscard]] const placement_plan& plan() const noexcept { return plan_; }
   [[nodiscard]] std::uint64_t pinned_bytes() const noexcept;
+  /// Returns the components with where their weights are now.
+  [[nodiscard]] std::map<std::string, component_state> components() const;
   /// Returns how many stores are not pinned although that was wanted and useful.
   [[nodiscard]] std::size_t pageable_stores() const noexcept { return pageable_stores_; }
   /// Returns how many pinned stores have pages off the node of the device.

@@ -70,6 +70,27 @@ component_state add(const resolved_component& component, const moved_bytes& move
   return state;
 }
 
+component_units add(const resolved_component& component, const transfer_plan& transfers,
+                    const std::map<object_id, std::size_t>& blocks,
+                    std::map<std::string, component_units>& units) {
+  component_units own;
+  for (const auto& stack : component.stacks)
+    for (const auto& block : stack.blocks)
+      if (const auto found = blocks.find(block.node->identity()); found != blocks.end())
+        own.blocks.push_back(found->second);
+  for (std::size_t i = 0; i != transfers.residents.size(); ++i)
+    if (transfers.residents[i].path == component.path)
+      own.residents.push_back(i);
+  for (std::size_t i = 0; i != transfers.groups.size(); ++i)
+    if (transfers.groups[i].path == component.path && transfers.groups[i].layout.bytes != 0)
+      own.groups.push_back(i);
+  for (const auto& child : component.children)
+    if (const auto below = add(child, transfers, blocks, units); child.selected)
+      own.blocks.insert(own.blocks.end(), below.blocks.begin(), below.blocks.end());
+  units.emplace(component.path, own);
+  return own;
+}
+
 } // namespace
 
 std::map<std::string, component_state> component_states(const resolved_offload_plan& resolved,
@@ -87,6 +108,19 @@ std::map<std::string, component_state> component_states(const resolved_offload_p
     for (const auto& component : *group)
       add(component, moved, states);
   return states;
+}
+
+std::map<std::string, component_units> units_of_components(const resolved_offload_plan& resolved,
+                                                           const transfer_plan& transfers) {
+  std::map<object_id, std::size_t> blocks;
+  for (std::size_t i = 0; i != transfers.blocks.size(); ++i)
+    blocks.emplace(transfers.blocks[i].node, i);
+  std::map<std::string, component_units> units;
+  for (const auto* group :
+       {&resolved.dits, &resolved.encoders, &resolved.vaes, &resolved.residents})
+    for (const auto& component : *group)
+      add(component, transfers, blocks, units);
+  return units;
 }
 
 } // namespace ferry

@@ -154,7 +154,7 @@ struct serving {
       if (is_left)
         bad.emplace_back(what);
     for (const auto& [path, component] : state.components)
-      if (component.on_device)
+      if (component.on_device && component.selected)
         bad.push_back("residency of " + path);
     return test::joined(bad);
   }

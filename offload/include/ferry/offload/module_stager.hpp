@@ -44,6 +44,8 @@ public:
   [[nodiscard]] const packed_layout& layout() const { return unit_->layout(); }
   [[nodiscard]] std::size_t bytes() const { return layout().bytes; }
   [[nodiscard]] std::size_t pinned_bytes() const noexcept;
+  /// Returns the host copy; null once restored. It changes only when weights are replaced.
+  [[nodiscard]] const host_master* master() const noexcept { return master_ ? &*master_ : nullptr; }
   [[nodiscard]] bool loaded() const noexcept { return !region_.empty(); }
 
   /// Returns the tensors and their master, to replace weights. @pre neither loaded nor restored

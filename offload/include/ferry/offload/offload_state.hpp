@@ -26,7 +26,16 @@ struct component_state {
   std::size_t largest_block_bytes = 0; ///< As it lies in a slot.
   std::size_t resident_blocks = 0;     ///< Blocks that are not streamed.
   weight_version version{};            ///< Of its weights.
-  bool on_device = false; ///< Comes and goes as a whole, or has resident layers, which are there.
+
+  /// All of it that the ring does not stream is on the device now: it stays there, or it came as a
+  /// whole. False where only what stays beside streamed blocks is, and where a component stages
+  /// itself, because nobody sees what its own methods do.
+  bool on_device = false;
+
+  // Where its weights are now, as they lie there. What a component stages itself counts nowhere.
+  std::size_t device_bytes = 0;   ///< Padding included, without the slots, which all share.
+  std::size_t pinned_bytes = 0;   ///< Of its host masters; padding included in copies.
+  std::size_t pageable_bytes = 0; ///< Of its host masters: other memory, and pages of files.
 };
 
 /// A moment in the life of a runtime, by value.

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "placement.hpp"
+
+#include <algorithm>
+
+namespace ferry {
+namespace {
+
+/// Counts what copies take from a master or a shard, by where it lies.
+void count_host(std::span<const host_master::segment> segments, component_state& into) {
+  for (const auto& each : segments)
+    (each.kind == memory_kind::pinned ? into.pinned_bytes : into.pageable_bytes) +=
+        each.source.size();
+}
+
+} // namespace
+
+// A unit that is not placed yet, or was taken back already, is nowhere.
+std::map<std::string, component_state> placement::components() const {
+  auto states = plan_.components;
+  for (const auto& [path, units] : plan_.units) {
+    auto& state = states.at(path);
+    for (const auto i : units.blocks) {
+      if (i >= blocks_.size())
+        continue;
+      if (blocks_[i].master)
+        count_host(blocks_[i].master->segments(), state);
+      if (blocks_[i].shard && !blocks_[i].shard->whole().empty())
+        count_host(blocks_[i].shard->segments(), state);
+    }
+    auto stays = units.blocks.empty() && units.groups.empty() && !units.residents.empty();
+    for (const auto i : units.residents) {
+      const auto* const placed = i < residents_.size() ? &residents_[i] : nullptr;
+      if (placed != nullptr && placed->master)
+        count_host(placed->master->segments(), state);
+      if (placed != nullptr && placed->displaced)
+        state.device_bytes += plan_.transfers.residents[i].layout.bytes;
+      else
+        stays = false;
+    }
+    auto came = !units.groups.empty();
+    for (const auto i : units.groups) {
+      const auto* const stager = groups_->groups()[i].stager.get();
+      if (stager != nullptr && stager->master() != nullptr)
+        count_host(stager->master()->segments(), state);
+      if (groups_->board().is_here(plan_.transfers.groups[i].id))
+        state.device_bytes += plan_.transfers.groups[i].layout.bytes;
+      else
+        came = false;
+    }
+    state.on_device = stays || came;
+  }
+  return states;
+}
+
+} // namespace ferry
