@@ -191,6 +191,9 @@ void component_stager::bring_in(group_id group) {
   auto& board = through_->board();
   auto& entry = through_->at(group);
   for (const auto other : entry.excludes)
+    if (board.at(other) == group_board::state::held)
+      throw ferry_error{in_use(other)};
+  for (const auto other : entry.excludes)
     send_away(other);
   const auto known = board.claim(group);
   if (!known)
@@ -210,6 +213,10 @@ void component_stager::bring_in(group_id group) {
     tell_retention(group_staged{staged_bytes()});
 }
 
+failure component_stager::in_use(group_id group) const {
+  return {errc::busy, "'" + through_->at(group).path + "' is in use; it cannot leave the device"};
+}
+
 void component_stager::send_away(group_id group) {
   auto& board = through_->board();
   if (board.at(group) == group_board::state::away)
@@ -217,7 +224,7 @@ void component_stager::send_away(group_id group) {
   auto& entry = through_->at(group);
   const auto known = board.claim(group);
   if (!known)
-    throw ferry_error{{errc::busy, "'" + entry.path + "' is in use; it cannot leave the device"}};
+    throw ferry_error{in_use(group)};
   const auto offloaded = attempt([&] {
     owner_->observe(*known);
     if (entry.stager)

@@ -59,6 +59,7 @@ private:
   /// Keeps the backend while it is held. If it was taken away, lets go of it and holds nothing.
   [[nodiscard]] work_permit::use_lock keep();
   void send_away(group_id group);
+  [[nodiscard]] failure in_use(group_id group) const;
 
   std::shared_ptr<device> owner_;
   std::optional<lane> lane_;

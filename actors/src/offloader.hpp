@@ -12,6 +12,7 @@
 #include <ferry/messages/host_memory.hpp>
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/supervisor.hpp>
+#include <ferry/offload/pipeline.hpp>
 #include <ferry/platform/host_thread.hpp>
 
 #include "block_port.hpp"
@@ -225,8 +226,9 @@ private:
   bool may_leave_ = true;             ///< It, while ranks that gather blocks run others.
   bool joining_ = false;              ///< The other ranks have yet to begin.
   std::deque<waiting_request> waiting_;
-  std::optional<failure> refusal_; ///< Set once drained.
-  bool failed_ = false;            ///< The refusal is a failure, not a stop.
+  std::optional<failure> refusal_;      ///< Set once drained.
+  bool failed_ = false;                 ///< The refusal is a failure, not a stop.
+  std::optional<pipeline_claim> claim_; ///< On what is enabled, unless it is bare weights.
   std::unique_ptr<placement> placement_;
   std::shared_ptr<pipeline> delegate_; ///< Offloads itself; then there is no placement.
   std::shared_ptr<block_port> port_;

@@ -162,6 +162,9 @@ void offloader::cancel(const cancel_request& message) {
     throw ferry_error{{errc::not_found, "request " +
                                             std::to_string(static_cast<std::uint64_t>(message.id)) +
                                             " neither waits nor runs"}};
+  if (delegate_ != nullptr)
+    throw ferry_error{
+        {errc::unsupported, "the pipeline stages its components itself; end the request instead"}};
   if (!may_leave_)
     throw ferry_error{{errc::unsupported,
                        "the other ranks run this request's blocks and it did not say which; cancel "

@@ -13,9 +13,17 @@ namespace ferry {
 caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   check_idle();
   FERRY_ASSERT(message.subject != nullptr);
+  auto claim = pipeline_claim::take(message.subject);
+  if (!claim) {
+    leave_ranks_because(claim.error());
+    throw ferry_error{std::move(claim.error())};
+  }
   if (message.config.strategy == offload_strategy::model_level &&
-      message.subject->custom_model_offload() != nullptr)
-    return delegate(message);
+      message.subject->custom_model_offload() != nullptr) {
+    auto placed = delegate(message);
+    claim_ = std::move(*claim);
+    return placed;
+  }
   auto planned = attempt([&] { return plan(message); });
   if (!planned) {
     leave_ranks_because(planned.error());
@@ -26,9 +34,10 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   if (options_.peers)
     ballot_ = make_ballot(owner_->traits().name, (*planned)->pipeline, message.config,
                           options_.slots, (*planned)->transfers);
-  return place(std::make_unique<placement>(*owner_, message.subject, std::move(**planned), slots(),
-                                           options_.memory_nodes),
-               message.stamp);
+  auto made = std::make_unique<placement>(*owner_, message.subject, std::move(**planned), slots(),
+                                          options_.memory_nodes);
+  claim_ = std::move(*claim);
+  return place(std::move(made), message.stamp);
 }
 
 std::optional<placement_plan> offloader::plan(const enable_pipeline& message) const {
@@ -93,6 +102,7 @@ answered offloader::disable_delegate(const causal_stamp& stamp) {
                                              finished.error().detail}};
   }
   delegate_ = nullptr;
+  claim_.reset();
   phase_ = phase::idle;
   return {owner_->stamp()};
 }

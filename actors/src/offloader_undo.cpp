@@ -171,6 +171,7 @@ result<void> offloader::take_back() {
     group_port_->close();
     group_port_ = nullptr;
     placement_ = nullptr;
+    claim_.reset();
     end_run();
     unsettled_ = false;
     lease_.reset();

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace ferry {
@@ -216,6 +217,13 @@ TEST_CASE("a cache retention that ended is started again and told of what is the
     run.take_turns();
 
   CHECK(cache->releases >= 1);
+  const auto staged = [&] {
+    const auto now = ask<cache_state>(run.system, run.actors->retention, 10s, query_cache{});
+    return now ? now->staged_bytes : 0;
+  };
+  for (int tries = 0; tries != 10'000 && staged() != 256; ++tries)
+    std::this_thread::yield();
+  CHECK(staged() == 256);
 }
 
 /// Keeps all memory of a device until it is made to give it back.

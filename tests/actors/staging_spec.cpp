@@ -277,6 +277,37 @@ TEST_CASE("staging names what it cannot do, and changes nothing", "[actors][stag
   CHECK(run.request());
 }
 
+TEST_CASE("a component that finds no room makes no other leave", "[actors][staging]") {
+  staged run;
+  REQUIRE(run.call("text_encoder"));
+  REQUIRE(run.on_device("text_encoder"));
+
+  run.pipeline->call("text_encoder_2", [&](fake_module&) {
+    CHECK(run.subject.stage_in("transformer").error().code == errc::busy);
+  });
+
+  CHECK(run.on_device("text_encoder"));
+  CHECK(run.request());
+}
+
+TEST_CASE("what came first in a pipeline is forgotten with it", "[actors][staging]") {
+  staged run;
+  REQUIRE(run.subject.begin_request());
+  REQUIRE(run.call("transformer"));
+  REQUIRE(run.subject.end_request());
+  REQUIRE(run.subject.disable());
+
+  const auto smaller = std::make_shared<fake_pipeline>(
+      test::node("test.root")
+          ->child("transformer", test::node("test.dit")->child("blocks", test::blocks(3))));
+  smaller->declare({.dits = {"transformer"}})
+      .plan({.block_attrs = {{"transformer", {"blocks"}}}, .resident_dit_paths = {"transformer"}});
+  REQUIRE(run.subject.enable(smaller, test::resident(1)));
+
+  CHECK(run.subject.begin_request());
+  CHECK(run.subject.end_request());
+}
+
 TEST_CASE("a request does not end under a component that runs, and goes on", "[actors][staging]") {
   for (const auto* config : {whole, two_resident}) {
     CAPTURE(config);

@@ -59,7 +59,7 @@ using component_stager_actor = actor_interface<
     caf::result<answered>(drain_groups),
     // Never fails; without an open backend nothing happens.
     caf::result<answered>(close_groups),
-    // Tells the board: the group is here, or why it does not come, which is `slot_conflict` if one
+    // Tells the board: the group is here, or why it does not come, which is `busy` if one
     // that it excludes is held, or the device's failure. The weights are as they were then.
     caf::result<void>(demand_group),
     // From now on that actor is told of groups that come and go. Never fails.

@@ -11,12 +11,15 @@
 #include <ferry/offload/packing.hpp>
 #include <ferry/offload/plan.hpp>
 #include <ferry/platform/device.hpp>
+#include <ferry/platform/error.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ferry {
@@ -65,6 +68,8 @@ public:
 };
 
 /// A diffusion pipeline as the runtime sees it. Lives at least as long as it is enabled.
+///
+/// One backend at a time offloads it, whichever way: see `pipeline_claim`.
 class pipeline {
 public:
   pipeline() = default;
@@ -106,6 +111,27 @@ public:
 
   /// Takes the hook off again. No hook: nothing happens.
   virtual void remove_group_hook(object_id module) = 0;
+
+private:
+  friend class pipeline_claim;
+
+  std::atomic<bool> claimed_{false};
+};
+
+/// The right to offload a pipeline, from before the first thing is changed until all is as it was.
+class pipeline_claim {
+public:
+  /// Keeps `subject` alive. Fails with `already_enabled` while another claim lives. Thread-safe.
+  [[nodiscard]] static result<pipeline_claim> take(std::shared_ptr<pipeline> subject);
+  pipeline_claim(pipeline_claim&& other) noexcept = default;
+  pipeline_claim& operator=(pipeline_claim&& other) noexcept;
+  ~pipeline_claim();
+
+private:
+  explicit pipeline_claim(std::shared_ptr<pipeline> subject) : subject_(std::move(subject)) {}
+  void give_back() noexcept;
+
+  std::shared_ptr<pipeline> subject_;
 };
 
 } // namespace ferry
