@@ -1,14 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Serves requests for several pipelines that share the memory of one device. Shows how a scheduler
-// that is an actor drives Ferry: the actors of each pipeline live in the program's own actor
-// system, the scheduler talks to their offloaders, and the model computes on a thread of its own.
+// Serves a queue of requests for several pipelines that share the memory of one device. Shows how a
+// scheduler that is an actor drives Ferry: the actors of each pipeline live in the program's own
+// actor system, the scheduler talks to their offloaders, and the model computes on a thread of its
+// own.
+//
+// Each pipeline is asked for the same again and again, in turns, so what it makes has to be the
+// same every time. The last request is cancelled while it waits.
 
 #include <ferry/actors/crew.hpp>
 #include <ferry/messages/ask.hpp>
 #include <ferry/messages/errc.hpp>
 #include <ferry/offload/config_legacy.hpp>
+#include <ferry/offload/sha256.hpp>
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/quantity.hpp>
 
@@ -18,9 +23,12 @@
 #include <CLI/CLI.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ferry::example {
@@ -32,7 +40,7 @@ struct arguments {
   std::vector<std::string> checkpoints;
   std::string memory = "64MiB";
   std::string config = R"({"mode":"layer","components":["dit","text_encoder"]})";
-  int requests = 4;
+  std::size_t requests = 6;
 };
 
 class system_config final : public caf::actor_system_config {
@@ -91,8 +99,53 @@ void close_pipeline(caf::actor_system& system, const served_pipeline& pipeline) 
   kill(pipeline.actors->supervisor);
 }
 
-/// Serves the requests and returns how many failed.
-int serve(const arguments& given) {
+/// Sends all requests, cancels the last one and returns what became of each.
+std::vector<result<generated>> serve_queue(caf::actor_system& system,
+                                           const scheduler_actor& serving,
+                                           const std::vector<generate>& queue) {
+  std::vector<result<generated>> outcomes;
+  {
+    caf::scoped_actor client{system};
+    const auto send = [&](auto message) {
+      return inquire(client.ptr(), serving, patience, std::move(message));
+    };
+    std::vector<decltype(send(queue.front()))> answers;
+    for (const auto& asked : queue)
+      answers.push_back(send(asked));
+    send(cancel_request{queue.back().id}).receive([] {}, [](const caf::error&) {});
+    for (auto& answer : answers)
+      answer.receive([&](generated& made) { outcomes.emplace_back(std::move(made)); },
+                     [&](const caf::error& reason) {
+                       outcomes.emplace_back(tl::unexpected(to_failure(reason)));
+                     });
+  }
+  forget_system();
+  return outcomes;
+}
+
+std::string digest(const generated& made) {
+  const auto latents = made.latents.contiguous();
+  return sha256({static_cast<const std::byte*>(latents.const_data_ptr()), latents.nbytes()});
+}
+
+/// Prints what became of each request. Returns whether it is what it should be: the last one was
+/// cancelled, the others ran, and those of one pipeline made the same.
+bool tell(const std::vector<served_pipeline>& pipelines, const std::vector<generate>& queue,
+          const std::vector<result<generated>>& outcomes) {
+  bool good = !outcomes.back() && outcomes.back().error().code == errc::cancelled;
+  std::map<std::size_t, std::string> made_before;
+  for (std::size_t i = 0; i != queue.size(); ++i) {
+    const auto which = queue[i].pipeline;
+    const auto said = outcomes[i] ? digest(*outcomes[i]) : describe(outcomes[i].error());
+    std::printf("request %zu, %s: %s\n", i, pipelines[which].name.c_str(), said.c_str());
+    if (i + 1 != queue.size())
+      good = good && outcomes[i] && made_before.try_emplace(which, said).first->second == said;
+  }
+  return good;
+}
+
+/// Returns whether all went as it should.
+bool serve(const arguments& given) {
   const std::shared_ptr<device> target =
       checked(open_device("host", {.memory = checked(parse_bytes(given.memory))}));
   const auto offloading = checked(resolve_config(given.config, {})).config;
@@ -103,26 +156,34 @@ int serve(const arguments& given) {
     pipelines.push_back(open_pipeline(system, target, checkpoint));
   const auto thread = system.spawn<caf::detached>(model_thread, target);
   const auto serving = system.spawn<scheduler>(pipelines, offloading, thread);
+  std::uint64_t last_id = 0;
 
   for (std::size_t i = 0; i != pipelines.size(); ++i)
     if (const auto warm_up = pipelines[i].model->warm_up_request())
-      checked(ask<generated>(system, serving, patience, generate{i, *warm_up}));
+      checked(
+          ask<generated>(system, serving, patience, generate{request_id{++last_id}, i, *warm_up}));
 
-  int failures = 0;
-  for (int i = 0; i != given.requests; ++i) {
-    const auto which = static_cast<std::size_t>(i) % pipelines.size();
-    auto asked = pipelines[which].model->defaults();
-    asked.seed = static_cast<std::uint64_t>(i);
-    const auto answer = ask<generated>(system, serving, patience, generate{which, asked});
-    failures += answer ? 0 : 1;
-    std::printf("request %d, %s: %s\n", i, pipelines[which].name.c_str(),
-                answer ? "done" : describe(answer.error()).c_str());
+  std::vector<generate> queue;
+  for (std::size_t i = 0; i != given.requests; ++i) {
+    const auto which = i % pipelines.size();
+    queue.push_back({request_id{++last_id}, which, pipelines[which].model->defaults()});
+  }
+  bool good = tell(pipelines, queue, serve_queue(system, serving, queue));
+
+  const auto swaps = checked(ask<std::uint64_t>(system, serving, patience, query_swaps{}));
+  std::printf("swaps: %llu\n", static_cast<unsigned long long>(swaps));
+  for (const auto& pipeline : pipelines) {
+    const auto state =
+        checked(ask<offload_state>(system, pipeline.actors->offloader, patience, query_offload{}));
+    std::printf("%s: %s, %u copies in flight\n", pipeline.name.c_str(),
+                state.enabled ? "enabled" : "disabled", state.tickets_in_flight);
+    good = good && !state.in_request && state.tickets_in_flight == 0;
   }
   kill(serving);
   kill(thread);
   for (const auto& pipeline : pipelines)
     close_pipeline(system, pipeline);
-  return failures;
+  return good;
 }
 
 } // namespace
@@ -135,10 +196,12 @@ int main(int argc, char** argv) {
   program.add_option("--device-memory", given.memory, "Of all pipelines together")
       ->capture_default_str();
   program.add_option("--config", given.config, "How each is offloaded")->capture_default_str();
-  program.add_option("--requests", given.requests, "How many to serve")->capture_default_str();
+  program.add_option("--requests", given.requests, "How many to queue")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
   CLI11_PARSE(program, argc, argv);
   try {
-    return ferry::example::serve(given) == 0 ? 0 : 1;
+    return ferry::example::serve(given) ? 0 : 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "scheduler: %s\n", e.what());
     return 2;

@@ -26,13 +26,16 @@ scheduler::scheduler(caf::actor_config& config, std::vector<served_pipeline> pip
 
 scheduler::behavior_type scheduler::make_behavior() {
   return {[this](const generate& m) -> caf::result<generated> {
-    if (m.pipeline >= pipelines_.size())
-      return to_error({errc::not_found, "there is no pipeline " + std::to_string(m.pipeline)});
-    auto promise = make_response_promise<generated>();
-    jobs_.push_back({m, promise});
-    next();
-    return promise;
-  }};
+            if (m.pipeline >= pipelines_.size())
+              return to_error(
+                  {errc::not_found, "there is no pipeline " + std::to_string(m.pipeline)});
+            auto promise = make_response_promise<generated>();
+            jobs_.push_back({m, promise});
+            next();
+            return promise;
+          },
+          [this](const cancel_request& m) { return cancel(m.id); },
+          [this](const query_swaps&) -> caf::result<std::uint64_t> { return swaps_; }};
 }
 
 void scheduler::on_exit() {
@@ -48,6 +51,17 @@ void scheduler::ask(const Handle& whom, Message message, Then then) {
             [then](const caf::error& reason) {
               then(result<Answer>{tl::unexpected(to_failure(reason))});
             });
+}
+
+caf::result<void> scheduler::cancel(request_id id) {
+  const auto waiting = jobs_.begin() + (busy_ ? 1 : 0);
+  const auto found =
+      std::ranges::find(waiting, jobs_.end(), id, [](const job& each) { return each.what.id; });
+  if (found == jobs_.end())
+    return to_error({errc::not_found, "the request does not wait"});
+  found->promise.deliver(to_error({errc::cancelled, "cancelled while it waited"}));
+  jobs_.erase(found);
+  return caf::unit;
 }
 
 void scheduler::next() {
@@ -91,13 +105,14 @@ void scheduler::disable_another() {
                     finish(tl::unexpected(disabled.error()));
                     return;
                   }
+                  ++swaps_;
                   enabled_.erase(enabled_.begin());
                   enable(!enabled_.empty());
                 });
 }
 
 void scheduler::begin() {
-  const queue_request turn{request_id{++last_request_}, longest_transition, {}};
+  const queue_request turn{jobs_.front().what.id, longest_transition, {}};
   ask<answered>(current().actors->offloader, turn, [this](const result<answered>& begun) {
     if (begun)
       run(begun->stamp);

@@ -42,6 +42,7 @@ private:
     caf::typed_response_promise<generated> promise;
   };
 
+  caf::result<void> cancel(request_id id);
   void next();
   void make_room();
   void enable(bool may_disable);
@@ -62,7 +63,7 @@ private:
   std::deque<job> jobs_; ///< The first one runs if `busy_`.
   bool busy_ = false;
   std::vector<std::size_t> enabled_; ///< The one used longest ago comes first.
-  std::uint64_t last_request_ = 0;
+  std::uint64_t swaps_ = 0;
 };
 
 } // namespace ferry::example
