@@ -29,6 +29,9 @@ using test::read_text;
 using test::run_program;
 
 const std::string layer = R"({"mode":"layer","components":["dit","text_encoder"]})";
+const std::string headed = R"({"mode":"layer","components":["dit","text_encoder"],
+    "layer_options":{"dit":{"resident_layers":2}}})";
+const std::string module = R"({"mode":"module","components":["dit","text_encoder"]})";
 
 std::string data(const std::string& name) {
   return (std::filesystem::path(FERRY_TEST_DATA) / name).string();
@@ -65,15 +68,18 @@ std::vector<float> planes_of_frame(const std::string& path, std::size_t index) {
 TEST_CASE("a streamed run agrees with the reference and with the resident run", "[app][run]") {
   const auto [checkpoint, steps] = GENERATE(
       table<std::string, std::size_t>({{"wan-tiny", 4}, {"wan-dual-tiny", 4}, {"flux-tiny", 3}}));
+  const auto [config, strategy] = GENERATE(table<std::string, std::string>(
+      {{layer, "layer_wise"}, {headed, "distributed_layer_wise"}, {module, "model_level"}}));
   const auto device = GENERATE("sim", "host");
+  CAPTURE(checkpoint, config, device);
 
   const auto done = run_program({"run", data(checkpoint), "--reference",
-                                 data(checkpoint) + "/reference.safetensors", "--config", layer,
+                                 data(checkpoint) + "/reference.safetensors", "--config", config,
                                  "--device", device, "--compare-resident", "--report", "-"});
 
   REQUIRE(done.code == 0);
   const auto report = json::parse(done.out);
-  CHECK(report["strategy"] == "layer_wise");
+  CHECK(report["strategy"] == strategy);
   CHECK(report["reference_max_abs_error"] < 1e-3);
   CHECK(report["output_equals_resident"] == true);
   CHECK(report["races"] == 0);
@@ -258,6 +264,30 @@ TEST_CASE("device weights stay within the residents and two blocks", "[app][run]
   }
   CHECK(report["peak_device_weight_bytes"] <= fixed + 2 * largest + (1 << 20));
   CHECK(report["peak_device_weight_bytes"] >= 2 * largest);
+}
+
+TEST_CASE("of whole components, the device holds the largest one and what stays", "[app][run]") {
+  const auto* checkpoint = GENERATE("wan-tiny", "wan-dual-tiny", "flux-tiny");
+  CAPTURE(checkpoint);
+
+  const auto done = run_program({"run", data(checkpoint), "--config", module, "--device", "host",
+                                 "--steps", "2", "--size", "32x32", "--report", "-"});
+
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+  std::uint64_t fixed = 0;
+  std::uint64_t largest = 0;
+  for (const auto& [path, part] : report["components"].items()) {
+    const auto bytes = part["bytes"].get<std::uint64_t>();
+    if (part["selected"])
+      largest = std::max(largest, bytes);
+    else
+      fixed += bytes;
+  }
+  const auto alignment = 64 << 10;
+  CHECK(report["peak_device_weight_bytes"] <= fixed + largest + alignment);
+  CHECK(report["peak_device_weight_bytes"] >= fixed + largest);
+  CHECK(report["total_weight_bytes"] > fixed + largest + alignment);
 }
 
 TEST_CASE("ranks that are threads gather the weights, and each gives the bytes of the resident run",
