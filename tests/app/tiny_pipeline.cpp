@@ -50,8 +50,14 @@ result<void> watched_model::check(const request& asked) const {
 }
 
 result<generated> watched_model::run(const request& asked, const run_callbacks& tell) const {
-  watch_(asked);
-  return inner_.run(asked, tell);
+  auto watched = tell;
+  watched.step_begins = [&](std::size_t index, std::size_t steps) {
+    if (tell.step_begins)
+      tell.step_begins(index, steps);
+    if (index + 1 == steps)
+      watch_(asked);
+  };
+  return inner_.run(asked, watched);
 }
 
 } // namespace ferry::test

@@ -23,7 +23,7 @@ struct streamed_tiny {
   runtime through;
 };
 
-/// A model that lets a test in on each run before another model does it.
+/// A model that lets a test in on each run of another model, as its last step begins.
 class watched_model final : public diffusion_model {
 public:
   watched_model(const diffusion_model& inner, std::function<void(const request&)> watch)
