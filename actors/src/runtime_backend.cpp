@@ -6,7 +6,11 @@
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/platform/log.hpp>
 
+#include <algorithm>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -33,6 +37,47 @@ result<std::shared_ptr<pipeline>> with_lease(const std::shared_ptr<pipeline>& mo
   return std::shared_ptr<pipeline>{both, model.get()};
 }
 
+bool is_bound(const std::shared_ptr<const module_node>& root, const std::string& name) {
+  const auto dot = name.rfind('.');
+  const auto node = dot == std::string::npos ? root : find_node(root, name.substr(0, dot));
+  if (node == nullptr)
+    return false;
+  const auto own = dot == std::string::npos ? name : name.substr(dot + 1);
+  const auto tensors = node->tensors();
+  const auto found = std::ranges::find(tensors, own, &tensor_info::name);
+  return found != tensors.end() && !found->meta;
+}
+
+/// Names the first five.
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& each : std::span(names).first(std::min<std::size_t>(names.size(), 5)))
+    text += (text.empty() ? "'" : ", '") + each + "'";
+  return text + (names.size() > 5 ? " and " + std::to_string(names.size() - 5) + " more" : "");
+}
+
+/// Checks that the loader has bound what a plan leaves in files. Nothing here rearranges bytes.
+result<void> check_bindings(const pipeline& model, const host_weight_plan& plan) {
+  std::vector<std::string> transformed;
+  std::vector<std::string> unbound;
+  for (const auto& [name, binding] : plan.bindings) {
+    if (binding.transform != nullptr)
+      transformed.push_back(name);
+    if (!is_bound(model.root(), name))
+      unbound.push_back(name);
+  }
+  if (!transformed.empty())
+    return tl::unexpected(failure{
+        errc::unsupported, "the host weight plan has a transform for " + join(transformed) +
+                               ", which a mapped checkpoint cannot have; load without the plan"});
+  if (!unbound.empty())
+    return tl::unexpected(failure{
+        errc::invalid_pipeline, "the host weight plan names " + join(unbound) +
+                                    "; expected tensors of the pipeline that the loader has bound "
+                                    "to the mapped checkpoint"});
+  return {};
+}
+
 class runtime_backend final : public offload_backend {
 public:
   runtime_backend(runtime& through, offload_config config, std::optional<host_weight_plan> plan)
@@ -47,6 +92,9 @@ public:
                                     "the runtime offloads another pipeline; disable that first"});
     ours_ = true;
     auto subject = model;
+    if (plan_ && plan_->backing == host_weight_backing::checkpoint_mmap)
+      if (auto bound = check_bindings(*model, *plan_); !bound)
+        return bound;
     if (plan_ && plan_->backing == host_weight_backing::host_weight_runtime) {
       auto leased = with_lease(model, *plan_);
       if (!leased)

@@ -167,6 +167,64 @@ TEST_CASE("a plan for a denoiser that is not offloaded after all is refused",
   CHECK_FALSE(on.enabled());
 }
 
+/// A plan that leaves these tensors in mapped files.
+host_weight_plan mapped(const std::vector<std::string>& names) {
+  host_weight_plan plan{.bindings = {}, .source_prefixes = {"transformer."}, .carrier = nullptr};
+  for (const auto& each : names)
+    plan.bindings[each] = {.key = each, .file = "dit.safetensors", .transform = nullptr};
+  return plan;
+}
+
+TEST_CASE("a plan whose tensors the loader has bound is served", "[actors][runtime_backend]") {
+  served on;
+
+  const auto started = on.start(mapped({"transformer.pos"}));
+
+  REQUIRE(started);
+  CHECK(on.enabled());
+}
+
+TEST_CASE("a plan with tensors that are missing or have no memory is refused by name",
+          "[actors][runtime_backend]") {
+  served on;
+  const auto model = make_model();
+  model->tree()->at("transformer")->parameter("late", test::meta_tensor({4}));
+  loaded_pipeline subject{model};
+  subject.attach({mapped({"transformer.late", "transformer.pos", "transformer.q1", "transformer.q2",
+                          "transformer.q3", "transformer.x.y", "top"}),
+                  {},
+                  false});
+
+  const auto started = on.start(std::move(subject));
+
+  REQUIRE_FALSE(started);
+  CHECK(started.error().code == errc::invalid_pipeline);
+  CHECK_THAT(started.error().detail,
+             Contains("'top', 'transformer.late', 'transformer.q1', 'transformer.q2', "
+                      "'transformer.q3' and 1 more") &&
+                 !Contains("transformer.pos"));
+  CHECK(model->hook_count() == 0);
+  CHECK_FALSE(on.enabled());
+}
+
+TEST_CASE("a plan with a transform is refused, because nobody would apply it",
+          "[actors][runtime_backend]") {
+  struct turned final : weight_transform {
+    [[nodiscard]] std::string_view name() const override { return "turned"; }
+    void apply(const stored_tensor&, mutable_bytes) const override {}
+  };
+  served on;
+  auto plan = mapped({"transformer.pos"});
+  plan.bindings.at("transformer.pos").transform = std::make_shared<turned>();
+
+  const auto started = on.start(plan);
+
+  REQUIRE_FALSE(started);
+  CHECK(started.error().code == errc::unsupported);
+  CHECK_THAT(started.error().detail, Contains("'transformer.pos'") && Contains("transform"));
+  CHECK_FALSE(on.enabled());
+}
+
 TEST_CASE("without a device nothing is offloaded, and a plan is refused",
           "[actors][runtime_backend]") {
   served on;

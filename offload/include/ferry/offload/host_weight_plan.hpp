@@ -46,8 +46,8 @@ struct weight_binding {
   std::shared_ptr<const weight_transform> transform; ///< Null: the bytes as they are.
 };
 
-/// What a loader found out about the weights it has left where they are, so that the backend binds
-/// them instead of copies. A plan serves one enable.
+/// What a loader found out about the weights it has left where they are. The loader has bound them
+/// itself: the backend only checks that, and no backend applies a transform. Serves one enable.
 struct host_weight_plan {
   host_weight_backing backing = host_weight_backing::checkpoint_mmap;
   std::map<std::string, weight_binding> bindings; ///< By runtime name.
