@@ -30,9 +30,9 @@ bounded_allocator_cache::bounded_allocator_cache(allocator_cache& cache, cache_b
 }
 
 bool bounded_allocator_cache::exceeded(const cache_telemetry& now) const {
-  const auto most =
-      learned_ ? learned_->budget(now.total) : part_of(now.total, bounds_.max_cached_fraction);
-  return now.cached() > most || now.free < part_of(now.total, bounds_.min_free_fraction);
+  const auto most = part_of(now.total, bounds_.max_cached_fraction);
+  return now.cached() > (learned_ ? learned_->budget(most) : most) ||
+         now.free < part_of(now.total, bounds_.min_free_fraction);
 }
 
 bool bounded_allocator_cache::release_if_needed(bool force) {

@@ -31,8 +31,8 @@ void learned_budget::unstaged(std::uint64_t bytes) noexcept {
   staged_ -= bytes;
 }
 
-std::uint64_t learned_budget::budget(std::uint64_t capacity) const noexcept {
-  return std::min(learned_ + learned_ / 4, capacity / 4);
+std::uint64_t learned_budget::budget(std::uint64_t most) const noexcept {
+  return std::min(learned_ + learned_ / 4, most);
 }
 
 void learned_budget::learn() noexcept {

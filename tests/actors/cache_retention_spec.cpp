@@ -38,6 +38,8 @@ struct fake_cache final : allocator_cache {
 };
 
 struct retention_rig {
+  explicit retention_rig(cache_bounds bounds = {})
+      : subject(spawn_cache_retention(world.system(), threading::pooled, cache, bounds)) {}
   ~retention_rig() { kill(subject); }
 
   template <class Message>
@@ -53,8 +55,7 @@ struct retention_rig {
 
   test::actor_world world;
   std::shared_ptr<fake_cache> cache = std::make_shared<fake_cache>();
-  cache_retention_actor subject =
-      spawn_cache_retention(world.system(), threading::pooled, cache, {});
+  cache_retention_actor subject;
 };
 
 TEST_CASE("what one component freed is given back when it has left", "[actors][cache_retention]") {
@@ -66,6 +67,15 @@ TEST_CASE("what one component freed is given back when it has left", "[actors][c
 
   CHECK(rig.cache->releases == 1);
   CHECK(rig.state().releases == 1);
+}
+
+TEST_CASE("no more is kept than the configured part of the device", "[actors][cache_retention]") {
+  retention_rig rig{{.max_cached_fraction = 0.05}};
+
+  for (int request = 0; request != 2; ++request)
+    rig.stage_and_leave();
+
+  CHECK(rig.cache->releases == 2);
 }
 
 TEST_CASE("what has been seen to be needed again is kept", "[actors][cache_retention]") {

@@ -21,8 +21,8 @@ struct cache_bounds {
 /// thread-safe.
 class bounded_allocator_cache {
 public:
-  /// With a `learned` budget, that bounds what is held instead of `max_cached_fraction`; null: none
-  /// is learned.
+  /// With a `learned` budget, that bounds what is held as well, below `max_cached_fraction`; null:
+  /// none is learned.
   /// @throws ferry_error `invalid_argument` for a fraction below 0 or above 1
   bounded_allocator_cache(allocator_cache& cache, cache_bounds bounds,
                           std::shared_ptr<learned_budget> learned);

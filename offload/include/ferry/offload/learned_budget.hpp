@@ -23,9 +23,9 @@ public:
   void staged(std::uint64_t bytes) noexcept;
   void unstaged(std::uint64_t bytes) noexcept;
 
-  /// Returns what may be kept on a device of `capacity` bytes: 1.25 times the peak learned, at most
-  /// a quarter of the device, nothing to begin with.
-  [[nodiscard]] std::uint64_t budget(std::uint64_t capacity) const noexcept;
+  /// Returns how many bytes may be kept: 1.25 times the peak learned, at most `most`, nothing to
+  /// begin with.
+  [[nodiscard]] std::uint64_t budget(std::uint64_t most) const noexcept;
 
   /// Makes the ledger's peak count from now on.
   void learn() noexcept;
