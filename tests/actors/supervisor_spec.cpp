@@ -168,6 +168,36 @@ TEST_CASE("a stop without children answers at once", "[actors][supervisor]") {
   CHECK(ours.stop()->late.empty());
 }
 
+TEST_CASE("a stop during a start is refused, and the start goes on", "[actors][supervisor]") {
+  family ours;
+  test::question<void> starting{ours.world.system(), ours.subject, start_children{}};
+  while (ours.log->empty())
+    REQUIRE(ours.world.dispatch_message());
+  test::question<stopped> stopping{ours.world.system(), ours.subject, stop_children{1s}};
+
+  ours.world.dispatch_messages();
+
+  REQUIRE(stopping.answered());
+  CHECK(stopping.outcome().error().code == errc::busy);
+  CHECK(starting.outcome());
+  CHECK(ours.state().running == strings{"a", "b", "c"});
+}
+
+TEST_CASE("a stop during another stop is refused, and the first one goes on",
+          "[actors][supervisor]") {
+  family ours;
+  REQUIRE(ours.start());
+  test::question<stopped> first{ours.world.system(), ours.subject, stop_children{1s}};
+  test::question<stopped> second{ours.world.system(), ours.subject, stop_children{1s}};
+
+  ours.world.dispatch_messages();
+
+  REQUIRE(second.answered());
+  CHECK(second.outcome().error().code == errc::busy);
+  CHECK(first.outcome());
+  CHECK(ours.state().running.empty());
+}
+
 TEST_CASE("a stop names the child that is late and why, and a second one goes on from there",
           "[actors][supervisor]") {
   family ours;

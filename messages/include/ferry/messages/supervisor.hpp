@@ -79,8 +79,8 @@ using supervisor_actor = actor_interface<
     // order, the answer is the first failure, and the children may be started again. Fails with
     // `already_enabled` while children run.
     caf::result<void>(start_children),
-    // Never fails, and answers within the deadline: who was not done is named, and may be asked
-    // again by a second stop. Without children it answers at once.
+    // Fails with `busy` during a start or another stop. Else answers within the deadline: who was
+    // not done is named, and may be asked again by a second stop. Without children: at once.
     caf::result<stopped>(stop_children),
     // Never fails. The first failure drains every child, from the last started to the first; later
     // ones, and those of an earlier generation, change nothing.
