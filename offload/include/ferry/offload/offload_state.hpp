@@ -54,7 +54,8 @@ struct offload_state {
   std::uint64_t pinned_bytes = 0;
   std::size_t pageable_stores = 0;  ///< Host copies left pageable although pinning was wanted.
   std::size_t misplaced_stores = 0; ///< Pinned ones with pages off the device's node.
-  std::uint64_t peak_device_weight_bytes = 0; ///< Residents and slots, since enable.
+  std::uint64_t peak_device_weight_bytes =
+      0; ///< Most taken for them: all of the arena, and slots added.
 
   // Since enable.
   std::uint64_t collectives = 0;    ///< Of this rank, since the enable.
