@@ -13,8 +13,10 @@ host_budget::host_budget(std::optional<std::uint64_t> ceiling) : ceiling_(ceilin
 result<pin_lease> host_budget::lease(std::uint64_t holder, std::string who,
                                      std::span<const pin_candidate> stores, pin_wish wish,
                                      const host_limits& now) {
-  if (ceiling_)
-    wish.budget = std::min(*ceiling_, wish.budget.value_or(*ceiling_));
+  if (ceiling_ && (!wish.budget || *ceiling_ < *wish.budget)) {
+    wish.budget = ceiling_;
+    wish.budget_option = "runtime_options::pinned_memory";
+  }
   pin_allowance there{.pinned = pinned(), .available = now.available, .decided_by = now.decided_by};
   if (there.available)
     there.available = *there.available - std::min(*there.available, sum(true));

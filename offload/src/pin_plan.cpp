@@ -45,7 +45,7 @@ failure refusal(std::span<const pin_candidate> stores, const pin_wish& wish,
   return {.code = errc::out_of_host_memory,
           .detail = "pinning the host copies takes " + std::to_string(asked) + " bytes; " +
                     allowed + ", and " + std::to_string(there.pinned) + " are pinned already; " +
-                    (over_budget ? "raise dlo_pin_budget_gb, " : "") +
+                    (over_budget ? "raise " + wish.budget_option + ", " : "") +
                     "set dlo_pin_failure_policy to whole_block_fallback or pin_memory to false",
           .block = first.path};
 }

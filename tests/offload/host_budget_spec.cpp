@@ -52,6 +52,17 @@ TEST_CASE("the tighter of ceiling and wish counts", "[offload][host_budget]") {
   CHECK(budget.lease(1, "a", one_store, {.budget = 9000}, {}));
 }
 
+TEST_CASE("a refusal names the option that is the tighter one", "[offload][host_budget]") {
+  host_budget budget{800};
+
+  const auto by_runtime = budget.lease(1, "a", one_store, {.budget = 900}, {}).error().detail;
+  const auto by_wish = budget.lease(1, "a", one_store, {.budget = 700}, {}).error().detail;
+
+  CHECK_THAT(by_runtime, Contains("raise runtime_options::pinned_memory") &&
+                             Contains("allows 800") && !Contains("dlo_pin_budget_gb"));
+  CHECK_THAT(by_wish, Contains("raise dlo_pin_budget_gb") && Contains("allows 700"));
+}
+
 TEST_CASE("leases are listed by name", "[offload][host_budget]") {
   open_host host{std::nullopt};
   REQUIRE(host.lease(1));

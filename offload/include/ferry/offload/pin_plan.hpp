@@ -28,6 +28,7 @@ struct pin_wish {
   bool useful = true;                                 ///< `device_traits::wants_pinned_sources`.
   std::optional<std::uint64_t> budget = std::nullopt; ///< `offload_config::pin_budget_bytes`.
   pin_failure_policy on_failure = pin_failure_policy::fail;
+  std::string budget_option = "dlo_pin_budget_gb"; ///< Where `budget` comes from, for messages.
 };
 
 /// What there is of it.
