@@ -19,7 +19,6 @@ host_memory::behavior_type host_memory::make_behavior() {
   return {
       [this](const lease_host_memory& m) { return guarded([&] { return lease(m); }); },
       [this](const settle_lease& m) { return guarded([&] { settle(m); }); },
-      [this](const give_back_lease& m) { return guarded([&] { budget_.give_back(m.id); }); },
       [this](const give_back_leases&) {
         return guarded([&] { budget_.give_back_all(current_sender()->id()); });
       },

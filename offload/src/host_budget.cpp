@@ -38,10 +38,6 @@ bool host_budget::settle(lease_id id, std::uint64_t bytes) {
   return true;
 }
 
-bool host_budget::give_back(lease_id id) {
-  return leases_.erase(id) != 0;
-}
-
 std::vector<lease_entry> host_budget::give_back_all(std::uint64_t holder) {
   std::vector<lease_entry> gone;
   std::erase_if(leases_, [&](auto& each) {

@@ -35,6 +35,11 @@ struct host {
         [&](const caf::error& reason) { outcome = tl::unexpected(to_failure(reason)); });
     return outcome;
   }
+  /// Gives back all that the tenant has leased.
+  void give_back() {
+    tell(tenant->ptr(), subject, give_back_leases{});
+    world.dispatch_messages();
+  }
   [[nodiscard]] host_memory_state state() {
     return world.ask<host_memory_state>(subject, query_host_memory{}).value();
   }
@@ -56,17 +61,19 @@ TEST_CASE("a lease is granted, listed by name, and given back", "[actors][host_m
   CHECK(during.pinned == 1000);
   REQUIRE(during.leases.size() == 1);
   CHECK(during.leases[0].who == "wan");
-  REQUIRE(memory.world.ask<void>(memory.subject, give_back_lease{granted->id}));
+  memory.give_back();
   CHECK(memory.state().pinned == 0);
 }
 
-TEST_CASE("giving a lease back twice is once", "[actors][host_memory]") {
+TEST_CASE("giving back twice is once", "[actors][host_memory]") {
   host memory;
-  const auto granted = memory.lease(1000);
-  REQUIRE(granted);
+  REQUIRE(memory.lease(1000));
 
-  CHECK(memory.world.ask<void>(memory.subject, give_back_lease{granted->id}));
-  CHECK(memory.world.ask<void>(memory.subject, give_back_lease{granted->id}));
+  memory.give_back();
+  memory.give_back();
+
+  CHECK(memory.state().pinned == 0);
+  CHECK(memory.lease(1000));
 }
 
 TEST_CASE("a tenant gives back what it has leased, and nothing of others",
@@ -77,8 +84,7 @@ TEST_CASE("a tenant gives back what it has leased, and nothing of others",
 
   REQUIRE(memory.world.ask<void>(memory.subject, give_back_leases{}));
   CHECK(memory.state().pinned == 2000);
-  tell(memory.tenant->ptr(), memory.subject, give_back_leases{});
-  memory.world.dispatch_messages();
+  memory.give_back();
 
   CHECK(memory.state().pinned == 0);
 }
@@ -143,15 +149,14 @@ TEST_CASE("the lease of a holder that ends is taken back", "[actors][host_memory
 TEST_CASE("a drained host memory refuses leases with the first cause and takes others back",
           "[actors][host_memory]") {
   host memory;
-  const auto granted = memory.lease(1000);
-  REQUIRE(granted);
+  REQUIRE(memory.lease(1000));
   const failure first{errc::device_failure, "the link is down"};
   REQUIRE(memory.world.ask<void>(memory.subject, drain_child{first, true}));
   REQUIRE(memory.world.ask<void>(memory.subject,
                                  drain_child{{errc::transfer_aborted, "stopping"}, false}));
 
   CHECK(memory.lease(1).error() == first);
-  CHECK(memory.world.ask<void>(memory.subject, give_back_lease{granted->id}));
+  memory.give_back();
   CHECK(memory.state().pinned == 0);
 }
 

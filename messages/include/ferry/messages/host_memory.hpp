@@ -27,11 +27,6 @@ struct settle_lease {
   std::uint64_t bytes = 0;
 };
 
-/// The stores of a lease are gone.
-struct give_back_lease {
-  lease_id id{};
-};
-
 /// Whatever the sender has leased is gone, also what it was never told of because the answer was
 /// lost.
 struct give_back_leases {};
@@ -53,8 +48,6 @@ using host_memory_actor = actor_interface<
     caf::result<pin_lease>(lease_host_memory),
     // Fails with `stale_handle` for a lease that is not held.
     caf::result<void>(settle_lease),
-    // Never fails. A lease that is not held is passed over.
-    caf::result<void>(give_back_lease),
     // Never fails.
     caf::result<void>(give_back_leases),
     // Never fails.
@@ -68,7 +61,6 @@ using host_memory_actor = actor_interface<
 FERRY_LOCAL_MESSAGE(ferry::lease_host_memory)
 FERRY_LOCAL_MESSAGE(ferry::pin_lease)
 FERRY_LOCAL_MESSAGE(ferry::settle_lease)
-FERRY_LOCAL_MESSAGE(ferry::give_back_lease)
 FERRY_LOCAL_MESSAGE(ferry::give_back_leases)
 FERRY_LOCAL_MESSAGE(ferry::query_host_memory)
 FERRY_LOCAL_MESSAGE(ferry::host_memory_state)

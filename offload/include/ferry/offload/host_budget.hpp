@@ -51,9 +51,6 @@ public:
   /// false for a lease that is not held.
   bool settle(lease_id id, std::uint64_t bytes);
 
-  /// Takes a lease back. Returns false for a lease that is not held.
-  bool give_back(lease_id id);
-
   /// Takes back every lease of `holder`. Returns them.
   std::vector<lease_entry> give_back_all(std::uint64_t holder);
 
