@@ -136,8 +136,8 @@ public:
   [[nodiscard]] result<void> announce(std::vector<block_id> blocks);
 
   /// Brings a component that comes and goes as a whole to the device ahead of its use, or makes it
-  /// leave. Fails with `not_found`, `unsupported` for a component that is streamed or stays, or `busy` for
-  /// one in use or that has to make room and is.
+  /// leave. Fails with `not_found`, `unsupported` for a component that is streamed or stays, or
+  /// `busy` for one in use or that has to make room and is.
   [[nodiscard]] result<void> stage_in(std::string path);
   [[nodiscard]] result<void> stage_out(std::string path);
 
