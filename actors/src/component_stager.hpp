@@ -49,7 +49,7 @@ private:
 
   void use(const use_cache_retention& message);
 
-  /// Returns the size of each group on the device.
+  /// Returns the size of all groups on the device.
   [[nodiscard]] std::uint64_t staged_bytes() const;
   template <class Message>
   void tell_retention(Message message);

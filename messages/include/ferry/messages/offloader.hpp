@@ -140,8 +140,8 @@ using offloader_actor = actor_interface<
     caf::result<answered>(announce_blocks),
     // Answers when the copies are enqueued, or the memory is free for others. Staging what is there
     // already, or gone, changes nothing. Fails with `not_found` for a path that is no component,
-    // `unsupported` for one that stays on the device or is streamed, `busy` while a
-    // component that has to leave is in use; and as `announce_blocks` does.
+    // `unsupported` for one that stays on the device or is streamed, `busy` while a component
+    // that has to leave is in use; and as `announce_blocks` does.
     caf::result<answered>(stage_component),
     // Answers when masters and residents have the new contents, whatever was fetched ahead is gone,
     // and the first blocks are on their way again; groups have left. All of it or nothing: after
