@@ -3,9 +3,16 @@
 
 #include "ferry/platform/memory.hpp"
 
+#include <unistd.h>
+
 #include <utility>
 
 namespace ferry {
+
+std::size_t page_bytes() noexcept {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
 
 memory_block::memory_block(device& owner, memory_kind kind, std::size_t bytes)
     : owner_(&owner), kind_(kind),

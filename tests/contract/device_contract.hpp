@@ -15,6 +15,7 @@
 
 #include "contract/device_rig.hpp"
 #include "support/catch.hpp"
+#include "support/read_only_pages.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -334,6 +335,98 @@ TEMPLATE_TEST_CASE("released memory can be allocated again", "[contract]", FERRY
   block = memory_block();
 
   CHECK_NOTHROW(memory_block(*owner, memory_kind::device, half));
+}
+
+// Pages that the device did not allocate
+
+TEMPLATE_TEST_CASE("a device without registration refuses pages and knows none", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
+  const auto owner = TestType::open(contract_memory);
+  const read_only_pages pages(1);
+
+  const auto refused = error_of([&] { owner->register_pages(pages.bytes()); });
+
+  CHECK(refused.has_value() != owner->traits().registers_pages);
+  CHECK(refused.value_or(errc::unsupported) == errc::unsupported);
+  CHECK(owner->pages_registered(pages.bytes()) == owner->traits().registers_pages);
+  CHECK(owner->counters().registered_bytes == (refused ? 0 : pages.bytes().size()));
+}
+
+/// Returns a device with `pages` registered, or null where there is no registration.
+template <class Subject>
+[[nodiscard]] std::unique_ptr<device> open_with(const_bytes pages) {
+  auto owner = Subject::open(contract_memory);
+  if (!owner->traits().registers_pages)
+    return nullptr;
+  owner->register_pages(pages);
+  return owner;
+}
+
+TEMPLATE_TEST_CASE("registered pages are read until they are unregistered", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
+  const read_only_pages pages(2, 7);
+  const auto owner = open_with<TestType>(pages.bytes());
+  if (owner == nullptr)
+    return;
+  const auto slot = on_device(*owner);
+  const auto seen = pinned(*owner, 0);
+  stream queue(*owner, "queue");
+
+  queue.copy({.target = slot.bytes(),
+              .source = pages.bytes().subspan(100, contract_block),
+              .from = memory_kind::registered,
+              .tag = {.what = "upload"}});
+  queue.copy(download(seen, slot));
+  queue.synchronize(contract_edge);
+
+  CHECK(holds(*owner, seen, 7));
+  CHECK(owner->counters().h2d_bytes == contract_block);
+  owner->unregister_pages(pages.bytes());
+  CHECK_FALSE(owner->pages_registered(pages.bytes()));
+  CHECK(owner->counters().registered_bytes == 0);
+}
+
+TEMPLATE_TEST_CASE("only what one call registered is known as registered", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
+  const read_only_pages pages(4);
+  const auto owner = open_with<TestType>(pages.at(1));
+  if (owner == nullptr)
+    return;
+  owner->register_pages(pages.at(2));
+
+  CHECK(owner->pages_registered(pages.at(1)));
+  CHECK(owner->pages_registered(pages.at(1).subspan(10, 20)));
+  CHECK_FALSE(owner->pages_registered(pages.at(0)));
+  CHECK_FALSE(owner->pages_registered(pages.at(3)));
+  CHECK_FALSE(owner->pages_registered(pages.at(1, 2)));
+  owner->unregister_pages(pages.at(1));
+  owner->unregister_pages(pages.at(2));
+}
+
+TEMPLATE_TEST_CASE("a range that cannot be registered or unregistered changes nothing",
+                   "[contract]", FERRY_DEVICE_SUBJECTS) {
+  const read_only_pages pages(4);
+  const auto owner = open_with<TestType>(pages.at(1, 2));
+  if (owner == nullptr)
+    return;
+  const auto refused = [](const auto& attempt) {
+    return error_of(attempt) == errc::invalid_argument;
+  };
+
+  CHECK(refused([&] { owner->register_pages({}); }));
+  CHECK(refused([&] { owner->register_pages(pages.at(3).first(100)); }));
+  CHECK(refused([&] { owner->register_pages(pages.at(3).subspan(100)); }));
+  CHECK(refused([&] { owner->register_pages(pages.at(0, 2)); }));
+  CHECK(refused([&] { owner->register_pages(pages.at(1)); }));
+  CHECK(refused([&] { owner->register_pages(pages.at(2, 2)); }));
+  CHECK(refused([&] { owner->unregister_pages(pages.at(1)); }));
+  CHECK(refused([&] { owner->unregister_pages(pages.at(3)); }));
+
+  CHECK(owner->counters().registered_bytes == pages.at(1, 2).size());
+  CHECK_NOTHROW(owner->unregister_pages(pages.at(1, 2)));
+  CHECK(refused([&] { owner->unregister_pages(pages.at(1, 2)); }));
+  CHECK_NOTHROW(owner->register_pages(pages.bytes()));
+  owner->unregister_pages(pages.bytes());
 }
 
 // Handles

@@ -7,7 +7,9 @@
 #include "platform/streamed_slot.hpp"
 #include "support/catch.hpp"
 #include "support/faults.hpp"
+#include "support/read_only_pages.hpp"
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,6 +29,12 @@ std::optional<errc> error_of(const std::function<void()>& call) {
   return std::nullopt;
 }
 
+/// Returns a page that no other call has seen.
+const_bytes more_pages() {
+  static std::deque<test::read_only_pages> all;
+  return all.emplace_back(1).bytes();
+}
+
 struct named_call {
   device_call call;
   std::function<void(streamed_slot&)> make;
@@ -43,6 +51,14 @@ std::vector<named_call> every_call() {
       {device_call::wait, [](auto& s) { s.copies.wait(s.ready, streamed_slot::ready_edge); }},
       {device_call::ready, [](auto& s) { (void)s.ready.ready(); }},
       {device_call::synchronize, [](auto& s) { s.copies.synchronize(streamed_slot::done_edge); }},
+      {device_call::register_pages, [](auto& s) { s.gpu.register_pages(more_pages()); }},
+      {device_call::unregister_pages,
+       [](auto& s) {
+         const auto pages = more_pages();
+         s.gpu.register_pages(pages);
+         s.gpu.unregister_pages(pages);
+       }},
+      {device_call::pages_registered, [](auto& s) { (void)s.gpu.pages_registered({}); }},
   };
 }
 

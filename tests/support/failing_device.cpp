@@ -29,6 +29,21 @@ void failing_device::release(memory_kind kind, mutable_bytes block) noexcept {
   inner_->release(kind, block);
 }
 
+void failing_device::register_pages(const_bytes pages) {
+  enter_call("register_pages");
+  inner_->register_pages(pages);
+}
+
+void failing_device::unregister_pages(const_bytes pages) {
+  enter_call("unregister_pages");
+  inner_->unregister_pages(pages);
+}
+
+bool failing_device::pages_registered(const_bytes range) {
+  enter_call("pages_registered");
+  return inner_->pages_registered(range);
+}
+
 stream_id failing_device::create_stream(std::string_view name) {
   enter_call("create_stream");
   return inner_->create_stream(name);

@@ -31,6 +31,10 @@ device_memory null_device::memory() const {
   return {.free = total - device_bytes_, .total = total};
 }
 
+void null_device::register_pages(const_bytes) {
+  throw device_error(errc::unsupported, "register pages", "there is nothing to register with");
+}
+
 stream_id null_device::create_stream(std::string_view) {
   ++streams_;
   return stream_id{++last_id_};

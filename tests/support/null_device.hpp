@@ -18,6 +18,9 @@ public:
   [[nodiscard]] mutable_bytes allocate(memory_kind kind, std::size_t bytes) override;
   void release(memory_kind kind, mutable_bytes block) noexcept override;
   [[nodiscard]] device_memory memory() const override;
+  void register_pages(const_bytes pages) override;
+  void unregister_pages(const_bytes) override {}
+  [[nodiscard]] bool pages_registered(const_bytes) override { return false; }
   [[nodiscard]] stream_id create_stream(std::string_view name) override;
   void destroy_stream(stream_id stream) noexcept override;
   [[nodiscard]] event_id create_event() override;

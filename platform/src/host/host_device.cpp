@@ -100,6 +100,20 @@ device_memory host_device::memory() const {
   return state_->memory.usage();
 }
 
+// Its streams are threads: they read any memory, and there is nothing to register it with.
+void host_device::register_pages(const_bytes) {
+  throw device_error(errc::unsupported, "register pages",
+                     "the host device reads all memory as it is; expected a device with a link");
+}
+
+void host_device::unregister_pages(const_bytes) {
+  throw device_error(errc::invalid_argument, "unregister pages", "the range is not registered");
+}
+
+bool host_device::pages_registered(const_bytes) {
+  return false;
+}
+
 stream_id host_device::create_stream(std::string_view name) {
   auto id = stream_id{};
   {

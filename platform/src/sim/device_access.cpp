@@ -234,6 +234,11 @@ void sim_device::state::host_access(sim::host_state& host, const char* kind, con
   machine->enter_access(made, host.clock, own.options.race_limit);
 }
 
+void sim_device::state::forget_accesses(const_bytes range) {
+  auto begin = reinterpret_cast<std::uintptr_t>(range.data());
+  machine->shadow.forget(begin, begin + range.size());
+}
+
 void sim_device::state::learn(sim::host_state& host, const sim::vector_clock& knowledge) {
   host.clock.join(knowledge);
   host.clock.resolve();
@@ -303,6 +308,13 @@ void sim_device::state::require_memory(const char* call, const char* side, const
                              ", is not inside one allocation of " +
                              (kind == memory_kind::device ? "device" : "pinned") + " memory of " +
                              own.traits.name);
+    return;
+  }
+  if (kind == memory_kind::registered) {
+    if (own.registered.find(range) == nullptr)
+      throw device_error(errc::invalid_argument, call,
+                         std::string(side) + ", " + in_words(range) +
+                             ", is not inside one registration of " + own.traits.name);
     return;
   }
   const auto* block = machine->blocks.touched_by(range);

@@ -42,6 +42,8 @@ public:
               const sim::host_state& host, const_bytes range, bool writes);
   void host_access(sim::host_state& host, const char* kind, const_bytes range, bool writes,
                    operation_tag tag);
+  /// Forgets who has accessed a range that is no memory any more.
+  void forget_accesses(const_bytes range);
 
   /// Lets `host` know `knowledge` and see its bytes.
   void learn(sim::host_state& host, const sim::vector_clock& knowledge);

@@ -32,6 +32,12 @@ const char* name_of(device_call call) noexcept {
       return "synchronize";
     case device_call::gather:
       return "all_gather";
+    case device_call::register_pages:
+      return "register_pages";
+    case device_call::unregister_pages:
+      return "unregister_pages";
+    case device_call::pages_registered:
+      return "pages_registered";
   }
   return "unknown call";
 }

@@ -17,6 +17,7 @@ device_state::device_state(std::uint64_t position, std::string_view device_name,
   traits.name = device_name;
   traits.computes_on_host = true;
   traits.virtual_time = true;
+  traits.registers_pages = true;
   traits.node = chosen.node;
 }
 
@@ -46,6 +47,10 @@ void sim_machine::leave(sim::device_state& device) noexcept {
   blocks.for_each([&](const sim::memory_allocation& held) {
     if (held.device == device.index)
       bytes.memory_gone(held.begin, held.begin + held.bytes);
+  });
+  device.registered.for_each([&](const sim::page_table::registration& held) {
+    auto mark = reinterpret_cast<std::uintptr_t>(held.mark.get());
+    shadow.forget(mark, mark + 1);
   });
   for (auto& [id, stream] : device.streams)
     stream.queue->closed = true;

@@ -10,6 +10,7 @@
 #include "sim/clock.hpp"
 #include "sim/faults.hpp"
 #include "sim/operation.hpp"
+#include "sim/page_table.hpp"
 #include "sim/schedule.hpp"
 #include "sim/shadow.hpp"
 
@@ -73,6 +74,7 @@ struct device_state {
   sim_options options;
   device_traits traits;
   device_counters counters;
+  page_table registered;
   fault_plan faults;
   std::shared_ptr<link> h2d = std::make_shared<link>();
   std::shared_ptr<link> d2h = std::make_shared<link>();

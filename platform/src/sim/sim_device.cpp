@@ -123,10 +123,11 @@ mutable_bytes sim_device::allocate(memory_kind kind, std::size_t bytes) {
   auto limit = std::uint64_t{on_device ? own.options.memory : own.options.pinned};
   auto& used = on_device ? own.counters.device_bytes : own.counters.pinned_bytes;
   auto& peak = on_device ? own.counters.peak_device_bytes : own.counters.peak_pinned_bytes;
-  if (bytes > limit - used)
+  auto free = limit - used - (on_device ? 0 : own.counters.registered_bytes);
+  if (bytes > free)
     throw device_error(full, "allocate",
                        std::to_string(bytes) + " bytes of " + (on_device ? "device" : "pinned") +
-                           " memory asked for, " + std::to_string(limit - used) + " of " +
+                           " memory asked for, " + std::to_string(free) + " of " +
                            std::to_string(limit) + " are free; ask for less or raise sim." +
                            (on_device ? "memory" : "pinned"));
   auto block = state_->machine->blocks.allocate(kind, own.index, bytes, own.options.contents);

@@ -46,6 +46,8 @@ void sim_device::copy(stream_id stream, const copy_operation& operation) {
     throw device_error(errc::invalid_argument, "copy",
                        "the target has " + std::to_string(operation.target.size()) +
                            " bytes, the source " + std::to_string(operation.source.size()));
+  if (operation.to == memory_kind::registered)
+    throw device_error(errc::invalid_argument, "copy", "registered pages are only read");
   state_->require_memory("copy", "the target", operation.target, operation.to);
   state_->require_memory("copy", "the source", operation.source, operation.from);
   own.faults.enter(device_call::copy);
@@ -71,6 +73,10 @@ void sim_device::copy(stream_id stream, const copy_operation& operation) {
   own.counters.d2h_bytes += to_host ? bytes : 0;
   state_->access(*op, "copy", on, host, operation.source, false);
   state_->access(*op, "copy", on, host, operation.target, true);
+  if (operation.from == memory_kind::registered && bytes != 0) {
+    const auto* through = own.registered.find(operation.source);
+    state_->access(*op, "copy", on, host, {through->mark.get(), 1}, false);
+  }
   state_->submit(host, on, op);
 }
 

@@ -29,10 +29,11 @@ enum class host_thread_id : std::uint32_t {};
 
 /// Where bytes live, as far as a copy has to know.
 enum class memory_kind : std::uint8_t {
-  device,   ///< Allocated from this device.
-  pinned,   ///< Host memory allocated from this device; copies from it are asynchronous.
-  mapped,   ///< Read-only pages of a mapped file. The device may give them back after the copy.
-  pageable, ///< Any other host memory.
+  device,     ///< Allocated from this device.
+  pinned,     ///< Host memory allocated from this device; copies from it are asynchronous.
+  registered, ///< Pages registered with this device; only read, and as `pinned`.
+  mapped,     ///< Read-only pages of a mapped file. The device may give them back after the copy.
+  pageable,   ///< Any other host memory.
 };
 
 /// What an operation is for. Appears in race reports, traces and counters; never decides anything.
@@ -99,6 +100,7 @@ struct device_traits {
   bool computes_on_host = false;    ///< Block bodies run on the calling thread: `settle` first.
   bool virtual_time = false;        ///< Times are modelled, not measured.
   bool wants_pinned_sources = true; ///< Copies are faster or only asynchronous from pinned memory.
+  bool registers_pages = false;     ///< Takes read-only pages that it did not allocate.
   std::optional<int> node = {}; ///< Of the host's memory, nearest to it. Nothing: unknown or none.
 };
 
@@ -111,8 +113,9 @@ struct device_counters {
   std::uint64_t peak_device_bytes = 0;
   std::uint64_t pinned_bytes = 0; ///< Allocated now.
   std::uint64_t peak_pinned_bytes = 0;
-  std::uint32_t streams = 0; ///< Alive now.
-  std::uint32_t events = 0;  ///< Alive now.
+  std::uint64_t registered_bytes = 0; ///< Pages registered now.
+  std::uint32_t streams = 0;          ///< Alive now.
+  std::uint32_t events = 0;           ///< Alive now.
 };
 
 struct device_memory {
@@ -148,6 +151,24 @@ public:
   virtual void release(memory_kind kind, mutable_bytes block) noexcept = 0;
 
   [[nodiscard]] virtual device_memory memory() const = 0;
+
+  // Pages that something else has mapped, read-only, such as those of a file. Without the trait
+  // `registers_pages` registering is refused as `unsupported`. A failure leaves nothing pending:
+  // calls after it are not affected.
+
+  /// Lets the device read `pages`, whole pages of `page_bytes()`, by itself: until they are
+  /// unregistered, copies from them may be `memory_kind::registered`. Nobody unmaps or writes them
+  /// as long. May block while they are read into memory.
+  /// @throws device_error `invalid_argument` also for pages that are registered or the device's own
+  virtual void register_pages(const_bytes pages) = 0;
+
+  /// Ends that, for a range as it was registered. Work that reads it must have completed, and the
+  /// calling host thread must know so. If it fails, the range stays registered.
+  /// @throws device_error `invalid_argument` also for a range that is not registered
+  virtual void unregister_pages(const_bytes pages) = 0;
+
+  /// Returns whether all of `range` lies in pages that were registered by one call.
+  [[nodiscard]] virtual bool pages_registered(const_bytes range) = 0;
 
   // Streams and events.
 

@@ -17,6 +17,9 @@ inline constexpr std::size_t memory_alignment = 256;
   return (bytes + memory_alignment - 1) / memory_alignment * memory_alignment;
 }
 
+/// Returns the size of a page of this machine's memory.
+[[nodiscard]] std::size_t page_bytes() noexcept;
+
 /// One allocation of device or pinned memory. Must not outlive its device.
 ///
 /// Destroying it gives the memory back at once; the owner first makes sure, on the host, that all

@@ -35,6 +35,9 @@ enum class device_call : std::uint8_t {
   ready,
   synchronize,
   gather,
+  register_pages,
+  unregister_pages,
+  pages_registered,
 };
 
 enum class fault_effect : std::uint8_t {
@@ -129,6 +132,9 @@ public:
   [[nodiscard]] mutable_bytes allocate(memory_kind kind, std::size_t bytes) override;
   void release(memory_kind kind, mutable_bytes block) noexcept override;
   [[nodiscard]] device_memory memory() const override;
+  void register_pages(const_bytes pages) override;
+  void unregister_pages(const_bytes pages) override;
+  [[nodiscard]] bool pages_registered(const_bytes range) override;
   [[nodiscard]] stream_id create_stream(std::string_view name) override;
   void destroy_stream(stream_id stream) noexcept override;
   [[nodiscard]] event_id create_event() override;
