@@ -12,20 +12,23 @@ namespace ferry {
 namespace {
 
 void introduce_retention(const crew& who) {
-  if (!who.retention)
+  const auto now = who.retention();
+  if (!now)
     return;
   if (who.stager)
-    post(who.stager, use_cache_retention{who.retention});
+    post(who.stager, use_cache_retention{now});
   if (who.offloader)
-    post(who.offloader, use_cache_retention{who.retention});
+    post(who.offloader, use_cache_retention{now});
 }
 
 start_step retention_step(caf::actor_system& system, const runtime_options& options,
                           const std::shared_ptr<crew>& who) {
   return {.name = "cache_retention",
           .spawn = [&system, options, who]() -> child_actor {
-            return who->retention = spawn_cache_retention(system, threading::own_thread,
-                                                          options.activations, options.cache);
+            auto spawned = spawn_cache_retention(system, threading::own_thread, options.activations,
+                                                 options.cache);
+            who->retain(spawned);
+            return spawned;
           },
           .policy = when_it_ends::restart,
           .restarted = [who] { introduce_retention(*who); }};
@@ -98,6 +101,16 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
 }
 
 } // namespace
+
+cache_retention_actor crew::retention() const {
+  const std::scoped_lock lock{guard_};
+  return retention_;
+}
+
+void crew::retain(cache_retention_actor whom) {
+  const std::scoped_lock lock{guard_};
+  retention_ = std::move(whom);
+}
 
 std::shared_ptr<crew> spawn_crew(caf::actor_system& system, std::shared_ptr<device> target,
                                  const runtime_options& options) {

@@ -89,7 +89,6 @@ enabled offloader::delegate(const enable_pipeline& message) {
     throw ferry_error{finished.error()};
   }
   delegate_ = message.subject;
-  end_run();
   phase_ = phase::enabled;
   return {.placed = true, .gate = nullptr, .stamp = std::move(*finished)};
 }
@@ -103,6 +102,7 @@ answered offloader::disable_delegate(const causal_stamp& stamp) {
   }
   delegate_ = nullptr;
   claim_.reset();
+  end_run();
   phase_ = phase::idle;
   return {owner_->stamp()};
 }
@@ -271,7 +271,6 @@ void offloader::open(const causal_stamp& bound) {
 
 void offloader::finish_enable(const causal_stamp& primed) {
   phase_ = phase::enabled;
-  end_run();
   allocations_before_ = owner_->counters().allocations;
   placement_->watch_uses();
   const auto& transfers = placement_->plan().transfers;

@@ -186,7 +186,7 @@ TEST_CASE("components that take turns make the allocator give back what one has 
 
   run.take_turns();
 
-  CHECK(ask<cache_state>(run.system, run.actors->retention, 10s, query_cache{})->releases >= 1);
+  CHECK(ask<cache_state>(run.system, run.actors->retention(), 10s, query_cache{})->releases >= 1);
 }
 
 TEST_CASE("what is staged is counted once, and no more once it is gone",
@@ -194,7 +194,7 @@ TEST_CASE("what is staged is counted once, and no more once it is gone",
   served_pipeline run{std::make_shared<fake_cache>()};
   REQUIRE(run.enable());
   const auto staged = [&] {
-    return ask<cache_state>(run.system, run.actors->retention, 10s, query_cache{})->staged_bytes;
+    return ask<cache_state>(run.system, run.actors->retention(), 10s, query_cache{})->staged_bytes;
   };
   const auto stage = [&](bool in) {
     REQUIRE(ask<answered>(run.system, run.actors->offloader, 10s,
@@ -221,14 +221,14 @@ TEST_CASE("a cache retention that ended is started again and told of what is the
   REQUIRE(ask<answered>(run.system, run.actors->offloader, 10s,
                         stage_component{"transformer", true, {}}));
 
-  kill(run.actors->retention);
+  kill(run.actors->retention());
   // Only one that was started again and made known to the stager releases anything.
   for (int turns = 0; turns != 10'000 && cache->releases == 0; ++turns)
     run.take_turns();
 
   CHECK(cache->releases >= 1);
   const auto staged = [&] {
-    const auto now = ask<cache_state>(run.system, run.actors->retention, 10s, query_cache{});
+    const auto now = ask<cache_state>(run.system, run.actors->retention(), 10s, query_cache{});
     return now ? now->staged_bytes : 0;
   };
   for (int tries = 0; tries != 10'000 && staged() != 256; ++tries)
@@ -314,7 +314,7 @@ TEST_CASE("an enable with room releases nothing", "[actors][cache_retention]") {
 TEST_CASE("an enable without room asks the cache retention that was started again",
           "[actors][cache_retention]") {
   full_device rig{1024};
-  kill(rig.run.actors->retention);
+  kill(rig.run.actors->retention());
 
   auto enabled = rig.run.enable();
   for (int tries = 0; tries != 1000 && !enabled; ++tries)

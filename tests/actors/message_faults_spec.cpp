@@ -35,8 +35,7 @@ bool may_cause(message_fault kind, const failure& cause) {
 /// Makes every message of a life fail in turn. Returns how many did.
 std::uint64_t at_every_message(const life_plan& what, message_fault kind) {
   for (std::uint64_t n = 0;; ++n) {
-    supervised_life life{test::mortal_pipeline(), std::make_shared<sim_device>(sim_options{}),
-                         what};
+    supervised_life life{what.pipeline(), std::make_shared<sim_device>(sim_options{}), what};
     life.faults().fail_after(n, kind);
     const auto succeeded = life.live();
     if (!life.faults().struck()) {
@@ -64,36 +63,38 @@ std::uint64_t in_every_life(message_fault kind) {
 
 TEST_CASE("whatever message is lost in a life, nothing is left behind",
           "[actors][faults][messages]") {
-  CHECK(in_every_life(message_fault::lost) > 250);
+  CHECK(in_every_life(message_fault::lost) > 800);
 }
 
 TEST_CASE("whatever message is slow in a life, the life goes on as usual",
           "[actors][faults][messages]") {
-  CHECK(in_every_life(message_fault::slow) > 250);
+  CHECK(in_every_life(message_fault::slow) > 800);
 }
 
 TEST_CASE("whatever message comes too late in a life, nothing is left behind",
           "[actors][faults][messages]") {
-  CHECK(in_every_life(message_fault::late) > 250);
+  CHECK(in_every_life(message_fault::late) > 800);
 }
 
 TEST_CASE("whatever message is refused in a life, nothing is left behind",
           "[actors][faults][messages]") {
-  CHECK(in_every_life(message_fault::refused) > 250);
+  CHECK(in_every_life(message_fault::refused) > 550);
 }
 
 TEST_CASE("whatever message a child ends at in a life, nothing is left behind",
           "[actors][faults][messages]") {
-  CHECK(in_every_life(message_fault::killed) > 250);
+  CHECK(in_every_life(message_fault::killed) > 650);
 }
 
 TEST_CASE("a message that is lost while a failed copy is reported leaves nothing behind",
           "[actors][faults][messages]") {
   for (const auto& plan : test::all_life_plans()) {
+    if (plan.updated.empty()) // Nothing of ours is copied.
+      continue;
     auto struck = true;
     for (std::uint64_t n = 0; struck; ++n) {
       const auto gpu = std::make_shared<sim_device>(sim_options{});
-      supervised_life life{test::mortal_pipeline(), gpu, plan};
+      supervised_life life{plan.pipeline(), gpu, plan};
       gpu->inject({.call = device_call::copy, .after = 5});
       life.faults().fail_after(n, message_fault::lost);
 

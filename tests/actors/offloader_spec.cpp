@@ -10,6 +10,7 @@
 #include "support/offloader_rig.hpp"
 
 #include <chrono>
+#include <optional>
 
 namespace ferry {
 namespace {
@@ -139,6 +140,30 @@ TEST_CASE("a request whose patience ends is refused, and the next one has its tu
 
   REQUIRE(rig.world.ask<answered>(rig.subject, end_request{}));
   CHECK(rig.world.ask<answered>(rig.subject, queue(3)));
+}
+
+TEST_CASE("a request whose patience is over when its turn comes never begins",
+          "[actors][offloader]") {
+  auto late = 0;
+  for (auto in_time = false; !in_time;) {
+    offloader_rig rig;
+    REQUIRE(rig.enable());
+    REQUIRE(rig.world.ask<answered>(rig.subject, queue(1)));
+    auto second = rig.question<answered>(queue(2));
+    rig.world.dispatch_messages();
+    auto ending = rig.question<answered>(end_request{});
+    for (auto messages = 0; messages != late; ++messages)
+      REQUIRE(rig.world.dispatch_message());
+    in_time = ending.answered();
+
+    if (!in_time)
+      rig.world.advance_time(6s);
+    rig.world.dispatch_messages();
+
+    INFO("its patience ended after " << late++ << " messages");
+    CHECK(second.outcome().has_value() == in_time);
+  }
+  CHECK(late > 4);
 }
 
 TEST_CASE("two requests with one id are not told apart, so the second is refused",
@@ -312,6 +337,61 @@ TEST_CASE("residents that cannot be loaded as before a failed update fail the ru
   CHECK(rig.reports->front().name == "resident weights");
   CHECK(rig.world.ask<offload_state>(rig.subject, query_offload{})->first_failure);
   CHECK(rig.refusal(queue(1)) == errc::device_failure);
+}
+
+TEST_CASE("a request of a pipeline with an offload of its own is over once that is disabled",
+          "[actors][offloader]") {
+  test::fake_model_offload own;
+  offloader_rig rig;
+  const auto model = test::mortal_pipeline();
+  model->offloads_itself(own);
+  REQUIRE(rig.enable(model, whole));
+  REQUIRE(rig.world.ask<answered>(rig.subject, queue(1)));
+  REQUIRE(rig.world.ask<void>(rig.subject, drain_child{{errc::device_failure, "first"}, true}));
+  REQUIRE(rig.world.ask<answered>(rig.subject, disable_backend{}));
+
+  const auto cancelled = rig.world.ask<void>(rig.subject, cancel_request{request_id{1}});
+
+  REQUIRE_FALSE(cancelled);
+  CHECK(cancelled.error().code == errc::not_found);
+}
+
+TEST_CASE("an offloader that ends answers nobody for a second time", "[actors][offloader]") {
+  const auto releasing = GENERATE(false, true);
+  offloader_rig rig;
+  REQUIRE(rig.enable());
+  auto begun = rig.question<answered>(queue(1));
+  rig.world.dispatch_messages();
+  REQUIRE(begun.outcome());
+  std::optional<test::question<answered>> released;
+  if (releasing) {
+    released.emplace(rig.world.system(), rig.subject, release_child{1s});
+    REQUIRE(rig.world.dispatch_message());
+  }
+
+  kill(rig.subject);
+  rig.world.dispatch_messages();
+
+  CHECK_FALSE(begun.answered_again());
+  CHECK((!releasing || !released->outcome()));
+}
+
+TEST_CASE("a backend that is enabled anew owes no end of a request", "[actors][offloader]") {
+  const auto log = test::make_message_log();
+  const auto failures = std::make_shared<int>(2);
+  offloader_rig rig{[&](test::actor_world& world, const auto&) {
+    return component_stager_actor{world.system().spawn<failing_stager>(log, failures)};
+  }};
+  const auto model = test::mortal_pipeline();
+  REQUIRE(rig.enable(model, whole));
+  REQUIRE(rig.world.ask<answered>(rig.subject, queue(1)));
+  CHECK(rig.refusal(end_request{}) == errc::device_failure);
+  REQUIRE(rig.world.ask<answered>(rig.subject, disable_backend{}));
+  REQUIRE(rig.enable(model, whole));
+
+  CHECK(rig.world.ask<answered>(rig.subject, queue(2)));
+
+  CHECK(*log == std::vector<std::string>{"begin", "end", "end", "begin"});
 }
 
 TEST_CASE("an end that did not reach everybody is made up for before the next request begins",

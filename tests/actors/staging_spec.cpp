@@ -1,24 +1,18 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "support/staging.hpp"
-
-#include <ferry/actors/runtime.hpp>
 #include <ferry/offload/wait_edges.hpp>
-#include <ferry/platform/sim_device.hpp>
 
-#include "support/catch.hpp"
 #include "support/edges.hpp"
-#include "support/fake_pipeline.hpp"
 #include "support/faults.hpp"
-#include "support/resolution.hpp"
+#include "support/staged_run.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace ferry {
@@ -29,81 +23,16 @@ using test::contents;
 using test::everything;
 using test::fake_module;
 using test::fake_pipeline;
+using test::staged_run;
+using test::whole;
 
-constexpr auto whole = R"({"mode":"module","components":["dit","text_encoder"]})";
 constexpr auto whole_dit = R"({"mode":"module","components":["dit"]})";
 constexpr auto two_resident =
     R"({"mode":"layer","components":["dit"],"layer_options":{"dit":{"resident_layers":2}}})";
 
-/// Two denoisers, two encoders and a decoder, each with bytes of its own.
-test::fake_node tree() {
-  return test::node("test.root")
-      ->child("transformer", test::node("test.dit")->child("blocks", test::blocks(4, 32, 10)))
-      ->child("transformer_2", test::node("test.dit")->child("blocks", test::blocks(4, 32, 20)))
-      ->child("text_encoder", test::node("test.encoder")->child("block", test::blocks(3, 16, 30)))
-      ->child("text_encoder_2", test::node("test.encoder")->child("block", test::blocks(2, 16, 40)))
-      ->child("vae",
-              test::node("test.vae")->parameter("weight", test::tensor({8}, dtype::f32, 50)));
-}
-
-std::shared_ptr<fake_pipeline> model() {
-  auto made = std::make_shared<fake_pipeline>(tree());
-  made->declare({.dits = {"transformer", "transformer_2"},
-                 .encoders = {"text_encoder", "text_encoder_2"},
-                 .vaes = {"vae"}})
-      .plan({.block_attrs = {{"transformer", {"blocks"}}, {"transformer_2", {"blocks"}}},
-             .encoder_block_attrs = {{"text_encoder", {"block"}}, {"text_encoder_2", {"block"}}},
-             .resident_dit_paths = {"transformer", "transformer_2"}});
-  return made;
-}
-
-/// A model under a runtime over a simulated device.
-struct staged {
-  explicit staged(std::string_view config = whole, sim_options options = {})
-      : gpu(std::make_shared<sim_device>(options)), subject(gpu, {.acquire_deadline = 5s}) {
-    for (const auto& [path, node] : pipeline->tree()->own_children())
-      original.emplace(path, everything(*node));
-    REQUIRE(subject.start());
-    REQUIRE(subject.enable(pipeline, test::compact(config)));
-  }
-
-  /// Calls a component. Returns whether it saw its bytes.
-  [[nodiscard]] bool call(const std::string& path) {
-    auto right = false;
-    pipeline->call(path,
-                   [&](fake_module& module) { right = everything(module) == original.at(path); });
-    return right;
-  }
-
-  /// Runs what a request of two steps would.
-  [[nodiscard]] bool request() {
-    auto right = subject.begin_request().has_value();
-    for (const auto* path :
-         {"text_encoder", "text_encoder_2", "transformer", "transformer", "transformer_2", "vae"})
-      right = call(path) && right;
-    return subject.end_request() && right;
-  }
-
-  [[nodiscard]] bool on_device(const std::string& path) {
-    return subject.state().value().components.at(path).on_device;
-  }
-
-  [[nodiscard]] bool ordinary() const {
-    return pipeline->hook_count() == 0 &&
-           std::ranges::all_of(pipeline->tree()->own_children(), [&](const auto& child) {
-             return everything(*child.second) == original.at(child.first);
-           });
-  }
-
-  std::shared_ptr<sim_device> gpu;
-  std::shared_ptr<fake_pipeline> pipeline = model();
-  std::map<std::string, contents> original;
-  runtime subject;
-};
-
 TEST_CASE("components come when they are called, and compute with their bytes",
           "[actors][staging]") {
-  staged run;
+  staged_run run;
 
   CHECK(run.request());
   CHECK(run.request());
@@ -118,7 +47,7 @@ TEST_CASE("components come when they are called, and compute with their bytes",
 
 TEST_CASE("denoisers and encoders make each other leave, and encoders share the device",
           "[actors][staging]") {
-  staged run;
+  staged_run run;
   REQUIRE(run.subject.begin_request());
 
   REQUIRE(run.call("text_encoder"));
@@ -136,7 +65,7 @@ TEST_CASE("denoisers and encoders make each other leave, and encoders share the 
 }
 
 TEST_CASE("a component that is called again is not loaded again", "[actors][staging]") {
-  staged run;
+  staged_run run;
   REQUIRE(run.call("transformer"));
   const auto copied = run.gpu->counters().h2d_bytes;
 
@@ -147,7 +76,7 @@ TEST_CASE("a component that is called again is not loaded again", "[actors][stag
 }
 
 TEST_CASE("no request leaves a component on the device, and none allocates", "[actors][staging]") {
-  staged run;
+  staged_run run;
   REQUIRE(run.request());
   const auto allocations = run.gpu->counters().allocations;
   const auto peak = run.gpu->counters().peak_device_bytes;
@@ -163,7 +92,7 @@ TEST_CASE("no request leaves a component on the device, and none allocates", "[a
 
 TEST_CASE("device memory holds the larger side and the decoder, not everything",
           "[actors][staging]") {
-  staged run;
+  staged_run run;
 
   const auto state = run.subject.state().value();
 
@@ -174,7 +103,7 @@ TEST_CASE("device memory holds the larger side and the decoder, not everything",
 
 TEST_CASE("what comes first in a request is on its way when the request has begun",
           "[actors][staging]") {
-  staged run;
+  staged_run run;
   REQUIRE(run.subject.begin_request());
   CHECK(run.on_device("text_encoder"));
   REQUIRE(run.call("transformer"));
@@ -186,7 +115,7 @@ TEST_CASE("what comes first in a request is on its way when the request has begu
 }
 
 TEST_CASE("which component comes first is learned anew in each request", "[actors][staging]") {
-  staged run;
+  staged_run run;
   const auto run_in_order = [&](const char* first, const char* second) {
     REQUIRE(run.subject.begin_request());
     REQUIRE(run.call(first));
@@ -206,7 +135,7 @@ TEST_CASE("which component comes first is learned anew in each request", "[actor
 }
 
 TEST_CASE("an unselected component stays, and still makes the others leave", "[actors][staging]") {
-  staged run{whole_dit};
+  staged_run run{whole_dit};
   REQUIRE(run.call("transformer"));
   CHECK(run.on_device("transformer"));
 
@@ -219,7 +148,7 @@ TEST_CASE("an unselected component stays, and still makes the others leave", "[a
 }
 
 TEST_CASE("components that exclude each other cannot run inside one another", "[actors][staging]") {
-  staged run;
+  staged_run run;
 
   run.pipeline->call("transformer", [&](fake_module&) {
     CHECK_THROWS_WITH(run.call("text_encoder"), Catch::Contains("slot_conflict") &&
@@ -231,7 +160,7 @@ TEST_CASE("components that exclude each other cannot run inside one another", "[
 }
 
 TEST_CASE("a component that throws is left as one that returned", "[actors][staging]") {
-  staged run;
+  staged_run run;
 
   CHECK_THROWS_AS(
       run.pipeline->call("transformer", [](fake_module&) { throw std::runtime_error("no"); }),
@@ -241,7 +170,7 @@ TEST_CASE("a component that throws is left as one that returned", "[actors][stag
 }
 
 TEST_CASE("a component whose last use could not be recorded does not leave", "[actors][staging]") {
-  staged run;
+  staged_run run;
 
   run.pipeline->call("transformer", [&](fake_module&) { run.gpu->fail_after(0); });
   CHECK_FALSE(run.subject.stage_out("transformer"));
@@ -252,7 +181,7 @@ TEST_CASE("a component whose last use could not be recorded does not leave", "[a
 }
 
 TEST_CASE("a scheduler brings components in ahead and makes them leave", "[actors][staging]") {
-  staged run;
+  staged_run run;
   REQUIRE(run.subject.stage_in("transformer"));
   CHECK(run.on_device("transformer"));
   const auto copied = run.gpu->counters().h2d_bytes;
@@ -266,7 +195,7 @@ TEST_CASE("a scheduler brings components in ahead and makes them leave", "[actor
 }
 
 TEST_CASE("staging names what it cannot do, and changes nothing", "[actors][staging]") {
-  staged run;
+  staged_run run;
 
   CHECK(run.subject.stage_in("nothing").error().code == errc::not_found);
   CHECK(run.subject.stage_in("vae").error().code == errc::unsupported);
@@ -278,7 +207,7 @@ TEST_CASE("staging names what it cannot do, and changes nothing", "[actors][stag
 }
 
 TEST_CASE("a component that finds no room makes no other leave", "[actors][staging]") {
-  staged run;
+  staged_run run;
   REQUIRE(run.call("text_encoder"));
   REQUIRE(run.on_device("text_encoder"));
 
@@ -291,7 +220,7 @@ TEST_CASE("a component that finds no room makes no other leave", "[actors][stagi
 }
 
 TEST_CASE("what came first in a pipeline is forgotten with it", "[actors][staging]") {
-  staged run;
+  staged_run run;
   REQUIRE(run.subject.begin_request());
   REQUIRE(run.call("transformer"));
   REQUIRE(run.subject.end_request());
@@ -311,7 +240,7 @@ TEST_CASE("what came first in a pipeline is forgotten with it", "[actors][stagin
 TEST_CASE("a request does not end under a component that runs, and goes on", "[actors][staging]") {
   for (const auto* config : {whole, two_resident}) {
     CAPTURE(config);
-    staged run{config};
+    staged_run run{config};
     REQUIRE(run.subject.begin_request());
 
     run.pipeline->call(config == whole ? "transformer" : "transformer.blocks.0", [&](fake_module&) {
@@ -341,7 +270,7 @@ TEST_CASE("legacy model-level offload without two sides to swap changes nothing"
 }
 
 TEST_CASE("a component that is not loaded is refused before any is moved", "[actors][staging]") {
-  const auto pipeline = model();
+  const auto pipeline = test::staged_model();
   pipeline->tree()->at("text_encoder_2")->parameter("late", test::meta_tensor({4}));
   runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
   REQUIRE(subject.start());
@@ -356,7 +285,7 @@ TEST_CASE("a component that is not loaded is refused before any is moved", "[act
 
 TEST_CASE("the resident layers of a denoiser come before it runs and leave with the request",
           "[actors][staging]") {
-  staged run{two_resident};
+  staged_run run{two_resident};
   const auto state = run.subject.state().value();
   CHECK(state.components.at("transformer").resident_blocks == 2);
 
@@ -383,174 +312,9 @@ TEST_CASE("the resident layers of a denoiser come before it runs and leave with 
   CHECK(run.ordinary());
 }
 
-TEST_CASE("a pipeline with an offload of its own is left to it", "[actors][staging]") {
-  test::fake_model_offload own;
-  const auto pipeline = model();
-  pipeline->offloads_itself(own);
-  runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
-  REQUIRE(subject.start());
-  auto config = test::compact(whole);
-  config.pin_memory = false;
-
-  REQUIRE(subject.enable(pipeline, config));
-  CHECK(own.request->components == config.components);
-  CHECK_FALSE(own.request->pin_memory);
-  CHECK(subject.state()->enabled);
-  CHECK(pipeline->mutations().empty());
-  CHECK(subject.begin_request());
-  std::thread other([&] { CHECK(subject.begin_request()); });
-  while (subject.state()->requests_waiting == 0)
-    std::this_thread::yield();
-  CHECK(subject.end_request());
-  other.join();
-  CHECK(subject.end_request());
-  REQUIRE(subject.disable());
-
-  CHECK(own.calls == std::vector<std::string>{"enable", "disable"});
-  REQUIRE(subject.enable(pipeline, test::legacy(test::model_level)));
-  CHECK_FALSE(own.request->components.has_value());
-}
-
-TEST_CASE("a pipeline's own offload that fails is taken back, with the first failure",
-          "[actors][staging]") {
-  test::fake_model_offload own;
-  own.fail_enable = own.fail_disable = true;
-  const auto pipeline = model();
-  pipeline->offloads_itself(own);
-  runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
-  REQUIRE(subject.start());
-
-  const auto enabled = subject.enable(pipeline, test::compact(whole));
-
-  REQUIRE_FALSE(enabled);
-  CHECK_THAT(enabled.error().detail, Catch::Contains("enable was told to fail"));
-  CHECK(own.calls == std::vector<std::string>{"enable", "disable"});
-  CHECK_FALSE(subject.state()->enabled);
-}
-
-TEST_CASE("a pipeline's own offload that cannot be undone stays and is tried again",
-          "[actors][staging]") {
-  test::fake_model_offload own;
-  own.fail_disable = true;
-  const auto pipeline = model();
-  pipeline->offloads_itself(own);
-  runtime subject{std::make_shared<sim_device>(sim_options{}), {}};
-  REQUIRE(subject.start());
-  REQUIRE(subject.enable(pipeline, test::compact(whole)));
-
-  CHECK(subject.disable().error().code == errc::incomplete);
-  own.fail_disable = false;
-  CHECK(subject.disable());
-}
-
-TEST_CASE("requests run one after another, in the order they were asked for", "[actors][staging]") {
-  staged run;
-  const auto first = run.subject.begin_request();
-  REQUIRE(first);
-  std::vector<int> order;
-  std::thread other([&] {
-    if (run.subject.begin_request()) {
-      order.push_back(2);
-      if (!run.subject.end_request())
-        order.push_back(-1);
-    }
-  });
-  while (run.subject.state().value().requests_waiting == 0)
-    std::this_thread::yield();
-  order.push_back(1);
-
-  REQUIRE(run.subject.end_request());
-
-  other.join();
-  CHECK(order == std::vector<int>{1, 2});
-}
-
-TEST_CASE("a cancelled request fails at its next component and leaves nothing behind",
-          "[actors][staging]") {
-  staged run;
-  const auto running = run.subject.begin_request();
-  REQUIRE(running);
-  REQUIRE(run.call("text_encoder"));
-
-  REQUIRE(run.subject.cancel_request(*running));
-  CHECK_THROWS_WITH(run.call("transformer"), Catch::Contains("cancelled"));
-  REQUIRE(run.subject.end_request());
-
-  CHECK_FALSE(run.on_device("text_encoder"));
-  CHECK(run.request());
-  CHECK(run.subject.cancel_request(*running).error().code == errc::not_found);
-}
-
-TEST_CASE("a request whose end fails at any device call leaves no component on the device",
-          "[actors][staging]") {
-  staged run;
-  auto failed = true;
-  std::size_t refused = 0;
-  for (std::uint64_t n = 0; failed; ++n) {
-    CAPTURE(n);
-    REQUIRE(run.subject.begin_request());
-    REQUIRE(run.call("transformer"));
-    run.gpu->fail_after(n);
-    refused += run.subject.end_request() ? 0u : 1u;
-    failed = run.gpu->cancel_failure();
-
-    CHECK_FALSE(run.subject.state()->first_failure);
-    CHECK_FALSE(run.subject.state()->in_request);
-    CHECK_FALSE(run.on_device("transformer"));
-  }
-  CHECK(refused > 0);
-  CHECK(run.request());
-  CHECK(run.gpu->race_count() == 0);
-}
-
-TEST_CASE("a failure of the model's thread is the answer to whatever comes after it at once",
-          "[actors][staging]") {
-  for (int i = 0; i != 20; ++i) {
-    staged run;
-    REQUIRE(run.subject.begin_request());
-    run.gpu->inject({.call = device_call::compute});
-    CHECK_THROWS_AS(run.call("transformer"), ferry_error);
-
-    CHECK(run.subject.stage_out("transformer").error().code == errc::device_failure);
-    CHECK(run.subject.end_request().error().code == errc::device_failure);
-    CHECK(run.subject.begin_request().error().code == errc::device_failure);
-    REQUIRE(run.subject.disable());
-    CHECK(run.ordinary());
-  }
-}
-
-TEST_CASE("a request that failed need not be ended before a disable", "[actors][staging]") {
-  for (int i = 0; i != 20; ++i) {
-    staged run;
-    REQUIRE(run.subject.begin_request());
-    run.gpu->inject({.call = device_call::compute});
-    CHECK_THROWS_AS(run.call("transformer"), ferry_error);
-
-    REQUIRE(run.subject.disable());
-    CHECK(run.ordinary());
-  }
-}
-
-TEST_CASE("a request that waits can be cancelled", "[actors][staging]") {
-  staged run;
-  const auto id = run.subject.new_request();
-  REQUIRE(run.subject.begin_request());
-  result<void> second;
-  std::thread other([&] { second = run.subject.begin_request(id); });
-  while (run.subject.state().value().requests_waiting == 0)
-    std::this_thread::yield();
-
-  REQUIRE(run.subject.cancel_request(id));
-
-  other.join();
-  REQUIRE_FALSE(second);
-  CHECK(second.error().code == errc::cancelled);
-  CHECK(run.subject.end_request());
-}
-
 bool staged_life(sim_device& gpu) {
   const std::shared_ptr<sim_device> shared{&gpu, [](sim_device*) {}};
-  const auto pipeline = model();
+  const auto pipeline = test::staged_model();
   std::map<std::string, contents> original;
   for (const auto& [path, node] : pipeline->tree()->own_children())
     original.emplace(path, everything(*node));
@@ -586,7 +350,7 @@ TEST_CASE("staging uses the wait edges that are its own", "[actors][edges]") {
 TEST_CASE("whatever device call fails while components are staged, nothing is left behind",
           "[actors][staging][faults]") {
   const auto gpu = std::make_shared<sim_device>(sim_options{});
-  const auto pipeline = model();
+  const auto pipeline = test::staged_model();
   std::map<std::string, contents> original;
   for (const auto& [path, node] : pipeline->tree()->own_children())
     original.emplace(path, everything(*node));

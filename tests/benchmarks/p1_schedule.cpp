@@ -8,6 +8,7 @@
 
 #include "bare_stack.hpp"
 #include "block_ends.hpp"
+#include "boundless_sim.hpp"
 #include "goal.hpp"
 #include "ring_bound.hpp"
 
@@ -44,11 +45,7 @@ const std::array models = {
 
 /// Returns how long the last of several steps took.
 double measured_step(const ring_shape& shape) {
-  sim_options options;
-  options.h2d_bandwidth = link;
-  options.contents = false;
-  options.memory = std::size_t{1} << 40;
-  options.pinned = std::size_t{1} << 40;
+  auto options = boundless_sim(link);
   std::vector<std::size_t> sizes;
   for (std::size_t i = 0; i < shape.transfer.size(); ++i) {
     sizes.push_back(static_cast<std::size_t>(std::llround(shape.transfer[i] * link)));

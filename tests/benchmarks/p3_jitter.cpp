@@ -8,6 +8,7 @@
 
 #include "bare_stack.hpp"
 #include "block_ends.hpp"
+#include "boundless_sim.hpp"
 #include "goal.hpp"
 
 #include <algorithm>
@@ -39,14 +40,10 @@ struct session {
 };
 
 session run(std::uint64_t seed, const runtime_options& slots) {
-  sim_options options;
-  options.h2d_bandwidth = link;
+  auto options = boundless_sim(link);
   options.jitter = variation;
   options.seed = seed;
   options.compute = nanoseconds{std::llround(compute * 1e9)};
-  options.contents = false;
-  options.memory = std::size_t{1} << 40;
-  options.pinned = std::size_t{1} << 40;
   block_ends ends;
   const auto sim = std::make_shared<sim_device>(options);
   sim->attach(ends);

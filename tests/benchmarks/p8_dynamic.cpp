@@ -8,6 +8,7 @@
 
 #include "bare_stack.hpp"
 #include "block_ends.hpp"
+#include "boundless_sim.hpp"
 #include "goal.hpp"
 
 #include <array>
@@ -38,12 +39,8 @@ measurement run(std::size_t rings, double compute_over_transfer,
                 const std::function<pass(int step)>& plan) {
   const double transfer = static_cast<double>(block_bytes) / link;
   const double compute = compute_over_transfer * transfer;
-  sim_options options;
-  options.h2d_bandwidth = link;
+  auto options = boundless_sim(link);
   options.compute = nanoseconds{static_cast<std::int64_t>(compute * 1e9)};
-  options.contents = false;
-  options.memory = std::size_t{1} << 40;
-  options.pinned = std::size_t{1} << 40;
   block_ends ends;
   const auto sim = std::make_shared<sim_device>(options);
   sim->attach(ends);

@@ -49,6 +49,9 @@ public:
     return *outcome_;
   }
 
+  /// Returns whether a second answer came. @pre `outcome()` was called
+  [[nodiscard]] bool answered_again() const { return !(*asker_)->mailbox().empty(); }
+
 private:
   std::unique_ptr<caf::scoped_actor> asker_;
   std::function<void()> receive_;

@@ -21,6 +21,27 @@ namespace ferry::test {
   return made;
 }
 
+/// Its encoder stages itself.
+[[nodiscard]] inline std::shared_ptr<fake_pipeline> self_staging_pipeline() {
+  auto made = mortal_pipeline();
+  made->tree()->at("text_encoder")->stages();
+  auto plan = planned();
+  plan.on_demand_component_paths = {"text_encoder"};
+  made->plan(plan);
+  return made;
+}
+
+/// It has an offload of its own.
+[[nodiscard]] inline std::shared_ptr<fake_pipeline> self_offloading_pipeline() {
+  struct owning {
+    std::shared_ptr<fake_pipeline> pipeline = mortal_pipeline();
+    fake_model_offload own;
+  };
+  const auto both_of_them = std::make_shared<owning>();
+  both_of_them->pipeline->offloads_itself(both_of_them->own);
+  return {both_of_them, both_of_them->pipeline.get()};
+}
+
 /// Three encoder blocks and two steps of four denoiser blocks.
 [[nodiscard]] inline std::vector<std::string> all_blocks() {
   std::vector<std::string> paths;
@@ -32,17 +53,34 @@ namespace ferry::test {
 }
 
 [[nodiscard]] inline std::vector<life_plan> all_life_plans() {
+  constexpr auto whole = R"({"mode":"module","components":["dit","text_encoder"]})";
   return {
-      {.config = compact(both), .calls = all_blocks(), .stages = {}, .updated = "transformer"},
-      {.config = resident(2),
+      {.pipeline = mortal_pipeline,
+       .config = compact(both),
+       .calls = all_blocks(),
+       .stages = {},
+       .updated = "transformer"},
+      {.pipeline = mortal_pipeline,
+       .config = resident(2),
        .calls = all_blocks(),
        .stages = {"transformer"},
        .updated = "transformer"},
-      {.config = compact(R"({"mode":"module","components":["dit","text_encoder"]})"),
+      {.pipeline = mortal_pipeline,
+       .config = compact(whole),
        .calls = {"text_encoder", "transformer", "transformer", "vae", "text_encoder",
                  "transformer"},
        .stages = {"transformer", "text_encoder"},
        .updated = "transformer"},
+      {.pipeline = self_staging_pipeline,
+       .config = compact(both),
+       .calls = all_blocks(),
+       .stages = {"text_encoder"},
+       .updated = "transformer"},
+      {.pipeline = self_offloading_pipeline,
+       .config = compact(whole),
+       .calls = {"text_encoder", "transformer", "vae"},
+       .stages = {},
+       .updated = ""},
   };
 }
 

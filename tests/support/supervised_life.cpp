@@ -44,9 +44,11 @@ named_tensors tensors_of(const fake_module& from, const std::string& prefix = ""
   return all;
 }
 
-/// Keeps nothing.
-struct no_cache final : allocator_cache {
-  [[nodiscard]] result<cache_telemetry> telemetry() const override { return cache_telemetry{}; }
+/// Always keeps more than it may.
+struct full_cache final : allocator_cache {
+  [[nodiscard]] result<cache_telemetry> telemetry() const override {
+    return cache_telemetry{.free = 400, .total = 1000, .reserved = 600, .allocated = 0};
+  }
   void release() override {}
 };
 
@@ -66,7 +68,8 @@ supervised_life::supervised_life(std::shared_ptr<fake_pipeline> model,
       ranks_(std::move(ranks)) {
   for (auto& version : versions_) {
     version = weights_now();
-    turn(*model_->tree()->at(what_.updated));
+    if (!what_.updated.empty())
+      turn(*model_->tree()->at(what_.updated));
   }
   supervisor_ = faults_.wire(spawn_supervisor(world_.system(), steps(), question_deadline));
 }
@@ -80,6 +83,8 @@ supervised_life::weights supervised_life::weights_now() const {
   weights now{.called = {}, .all = everything(*model_->tree()), .values = {}};
   for (const auto& path : what_.calls)
     now.called.emplace(path, everything(*model_->tree()->at(path)));
+  if (what_.updated.empty())
+    return now;
   for (const auto& [name, tensor] : tensors_of(*model_->tree()->at(what_.updated))) {
     const auto owner = std::make_shared<const contents>(tensor->storage->bytes);
     now.values.push_back({name, tensor->type, tensor->shape, *owner, owner});
@@ -93,8 +98,8 @@ std::vector<start_step> supervised_life::steps() {
   std::vector<start_step> all{
       {"cache_retention",
        [this, &system]() -> child_actor {
-         return retention_ = faults_.wire(spawn_cache_retention(system, threading::pooled,
-                                                                std::make_shared<no_cache>(), {}));
+         return retention_ = faults_.wire(spawn_cache_retention(
+                    system, threading::pooled, std::make_shared<full_cache>(), {}));
        },
        when_it_ends::restart, [this] { introduce_retention(); }},
       {"host_memory",
@@ -310,13 +315,27 @@ bool supervised_life::cancelled_request() {
   return end();
 }
 
+// Also where giving back the lease before was lost.
+bool supervised_life::leases_once() {
+  const auto pinned = ask<host_memory_state>(memory_, query_host_memory{});
+  if (!noted(pinned))
+    return false;
+  return pinned->leases.size() <= 1 ||
+         noted(result<void>{tl::unexpected(failure{errc::internal, "a lease was not given back"})});
+}
+
+bool supervised_life::requests() {
+  if (what_.updated.empty())
+    return request() && request();
+  return request() && cancelled_request() && update() && request();
+}
+
 bool supervised_life::live() {
   failure_.reset();
   if (ranks_)
     return start() && enable() && request() && request() && noted(state()) && disable() && stop();
-  return start() && enable() && request() && cancelled_request() && update() && request() &&
-         noted(state()) && disable() && enable() && call(what_.calls.front()) && disable() &&
-         stop();
+  return start() && enable() && requests() && noted(state()) && disable() && enable() &&
+         leases_once() && call(what_.calls.front()) && disable() && stop();
 }
 
 void supervised_life::end_what_runs(std::vector<std::string>& bad) {
@@ -386,6 +405,9 @@ std::vector<std::string> supervised_life::leftovers() const {
                                     {"wrong calls", std::uint64_t{wrong_}}})
     if (count != 0)
       bad.push_back(std::to_string(count) + " " + what);
+  const auto* const own = dynamic_cast<fake_model_offload*>(model_->custom_model_offload());
+  if (own != nullptr && !own->calls.empty() && own->calls.back() != "disable")
+    bad.emplace_back("the pipeline's own offload");
   try {
     const auto all = everything(*model_->tree());
     if (!(may_have_[0] && all == versions_[0].all) && !(may_have_[1] && all == versions_[1].all))

@@ -26,10 +26,12 @@ namespace ferry::test {
 
 /// What a pipeline goes through under a runtime.
 struct life_plan {
+  std::shared_ptr<fake_pipeline> (*pipeline)() = nullptr; ///< Whose life it is.
   offload_config config;
   std::vector<std::string> calls;  ///< Modules that a request calls, in order.
   std::vector<std::string> stages; ///< Components that a scheduler brings in and sends away.
-  std::string updated;             ///< A component that gets other weights in each life.
+  std::string updated; ///< A component that gets other weights in each life. None: nor is anything
+                       ///< cancelled, the pipeline offloads itself.
 };
 
 /// The actors of a runtime in a world that moves message by message, with wires between all of
@@ -96,6 +98,8 @@ private:
   [[nodiscard]] bool disable();
   [[nodiscard]] bool stop();
   [[nodiscard]] bool request();
+  [[nodiscard]] bool leases_once();
+  [[nodiscard]] bool requests();
   [[nodiscard]] bool cancelled_request();
   [[nodiscard]] bool begin();
   [[nodiscard]] bool end();

@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -145,6 +146,24 @@ TEST_CASE("deltas that do not fit are refused together, and nothing is merged", 
   CHECK(adapters.names().empty());
   CHECK(store.holds(base));
   CHECK(store.version == 0);
+}
+
+TEST_CASE("an adapter whose scale is no finite number is refused, and nothing is merged",
+          "[torch][lora]") {
+  tensor_store store;
+  const auto base = store.copies();
+  lora_adapters adapters(store, "transformer");
+  auto wrong = style();
+  wrong.scale =
+      GENERATE(std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity());
+
+  const auto added = adapters.add(wrong);
+
+  REQUIRE_FALSE(added);
+  CHECK(added.error().code == errc::invalid_argument);
+  CHECK_THAT(added.error().detail, Contains("adapter 'style' has scale"));
+  CHECK(adapters.names().empty());
+  CHECK(store.holds(base));
 }
 
 TEST_CASE("an adapter is merged once under its name, and none is removed that is not there",

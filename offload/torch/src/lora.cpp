@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <set>
@@ -88,6 +89,10 @@ result<void> lora_adapters::add(lora_adapter adapter) {
   if (adapter.deltas.empty())
     return tl::unexpected(failure{errc::invalid_argument,
                                   "adapter '" + adapter.name + "' has no deltas; expected some"});
+  if (!std::isfinite(adapter.scale))
+    return tl::unexpected(failure{errc::invalid_argument,
+                                  "adapter '" + adapter.name + "' has scale " +
+                                      c10::str(adapter.scale) + "; expected a finite number"});
   auto wanted = adapters_;
   wanted.push_back(std::move(adapter));
   return apply(std::move(wanted));

@@ -16,6 +16,7 @@
 #include <ferry/platform/device.hpp>
 
 #include <memory>
+#include <mutex>
 
 namespace ferry {
 
@@ -28,11 +29,21 @@ struct crew {
   host_memory_actor memory;
   copy_stream_actor copies;
   block_prefetcher_actor prefetcher;
-  cache_retention_actor retention; ///< Null unless `runtime_options::activations` is set.
-  comm_stream_actor gathers;       ///< Null unless `runtime_options::ranks` is set.
-  rank_gate_actor gate;            ///< As `gathers`.
+  comm_stream_actor gathers; ///< Null unless `runtime_options::ranks` is set.
+  rank_gate_actor gate;      ///< As `gathers`.
   component_stager_actor stager;
   offloader_actor offloader;
+
+  /// Returns the cache retention of now, as it is started again when it ends. Null unless
+  /// `runtime_options::activations` is set. From any thread.
+  [[nodiscard]] cache_retention_actor retention() const;
+
+  /// Makes `whom` the cache retention of now. For the supervisor's list.
+  void retain(cache_retention_actor whom);
+
+private:
+  mutable std::mutex guard_;
+  cache_retention_actor retention_;
 };
 
 /// Spawns the supervisor with the list of what it is to start. The system knows the message types:

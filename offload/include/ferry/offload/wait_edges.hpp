@@ -34,10 +34,6 @@ inline constexpr wait_edge stage_waits_last_use{"stage_waits_last_use"};
 /// The compute stream waits for a group's load: its weights must be there before they are read.
 inline constexpr wait_edge compute_waits_stage{"compute_waits_stage"};
 
-/// The host waits for the staging stream before it gives the device back what groups have left:
-/// their loads and discards still write there.
-inline constexpr wait_edge drain_stage_before_release{"drain_stage_before_release"};
-
 /// The copy stream waits for the gather that sent what a fetch is about to overwrite.
 inline constexpr wait_edge fetch_waits_gather{"fetch_waits_gather"};
 
@@ -68,7 +64,6 @@ inline constexpr std::array gather_wait_edges{
 inline constexpr std::array group_wait_edges{
     stage_waits_last_use,
     compute_waits_stage,
-    drain_stage_before_release,
 };
 
 /// Every ordering that the layerwise backend relies on. docs/memory-model.md says why of each, and

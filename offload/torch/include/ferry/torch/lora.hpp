@@ -41,9 +41,9 @@ public:
   lora_adapters(weight_store& store, std::string component);
 
   /// Merges an adapter. All or nothing. Fails with `already_enabled` for a name that is there,
-  /// `not_found` for a tensor, `invalid_argument` with all deltas that do not fit their tensors,
-  /// `stale_handle` if somebody else has replaced a tensor that an adapter is merged into, or as
-  /// the store.
+  /// `not_found` for a tensor, `invalid_argument` for a scale that is not finite and with all
+  /// deltas that do not fit their tensors, `stale_handle` if somebody else has replaced a tensor
+  /// that an adapter is merged into, or as the store.
   [[nodiscard]] result<void> add(lora_adapter adapter);
 
   /// Takes an adapter out again. Fails with `not_found`, `stale_handle`, or as the store; the

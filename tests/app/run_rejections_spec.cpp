@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "run_program.hpp"
+#include "support/catch.hpp"
+#include "support/scratch_directory.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+using Catch::Matchers::Contains;
+using test::run_program;
+
+const std::string layer = R"({"mode":"layer","components":["dit","text_encoder"]})";
+
+std::string data(const std::string& name) {
+  return (std::filesystem::path(FERRY_TEST_DATA) / name).string();
+}
+
+TEST_CASE("what an image pipeline cannot do is refused by name and limit", "[app][run]") {
+  using words = std::vector<std::string>;
+  const auto [arguments, expected] = GENERATE(table<words, std::string>({
+      {{"--frames", "5"}, "frames is 5; expected 1"},
+      {{"--size", "100x64"}, "the width of size 100x64 is 100; expected a multiple of 8"},
+      {{"--negative-prompt-ids", "1"}, "takes no negative prompt"},
+      {{"--prompt-ids", "256"}, "prompt_ids[0] is 256; expected an integer from 0 to 255"},
+      {{"--second-prompt-ids", "256"}, "second_prompt_ids[0] is 256"},
+      {{"--guidance", "-1"}, "guidance is -1"},
+      {{"--steps", "1000000"}, "steps is 1000000"},
+  }));
+  words all{"run", data("flux-tiny"), "--device", "sim"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+
+  const auto done = run_program(all);
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(expected));
+}
+
+TEST_CASE("too little memory for ranks is refused once, with the rank that it was",
+          "[app][run][ranks]") {
+  const auto done = run_program({"run", data("wan-tiny"), "--config", layer, "--device", "host",
+                                 "--device-memory", "4KiB", "--ranks", "2"});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("needs at least"));
+  CHECK(std::count(done.err.begin(), done.err.end(), '\n') == 1);
+}
+
+TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]") {
+  using words = std::vector<std::string>;
+  const auto [arguments, expected] = GENERATE(table<words, std::string>({
+      {{"--config", R"({"mode":"layer"})"}, "components"},
+      {{"--config", "@/no/such/file.json"}, "/no/such/file.json"},
+      {{"--config", layer, "--device", "host", "--device-memory", "4KiB"}, "needs at least"},
+      {{"--device-memory", "1000"}, "needs at least"},
+      {{"--report", ""}, "--report"},
+      {{"--device", "abacus"}, "abacus"},
+      {{"--device", "cuda"}, "cuda"},
+      {{"--device-memory", "5 potatoes"}, "--device-memory"},
+      {{"--device", "sim", "--config", layer, "--sim", "speed=9"}, "speed"},
+      {{"--device", "host", "--config", layer, "--sim", "link=1GB/s"}, "expected --device sim"},
+      {{"--device", "sim", "--sim", "link=1GB/s"}, "nothing is offloaded"},
+      {{"--ranks", "0"}, "--ranks is 0; expected 1 to 64"},
+      {{"--ranks", "65"}, "--ranks is 65; expected 1 to 64"},
+      {{"--compute-dtype", "bf16"}, "--compute-dtype is 'bf16'; this build does not have it"},
+      {{"--size", "7by3"}, "7by3"},
+      {{"--size", "7x3"}, "size"},
+      {{"--steps", "0"}, "steps"},
+      {{"--steps", "99999999999999999999"}, "--steps: Value 99999999999999999999 is no integer"},
+      {{"--frames", "two"}, "--frames: Value two is no integer"},
+      {{"--seed", "18446744073709551616"},
+       "--seed: Value 18446744073709551616 is no integer from 0 to 18446744073709551615"},
+      {{"--seed", "-1"}, "--seed: Value -1 is no integer from 0"},
+      {{"--seed", "1.5"}, "--seed: Value 1.5 is no integer from 0"},
+      {{"--dlo-resident-layers", "99999999999999999999"}, "--dlo-resident-layers: Value 9"},
+      {{"--prompt-ids", "5,,7"}, "--prompt-ids is '5,,7'; expected token ids with commas"},
+      {{"--prompt-ids", ""}, "--prompt-ids is ''; expected token ids"},
+      {{"--prompt-ids", "5,7,"}, "--prompt-ids is '5,7,'; expected token ids"},
+      {{"--prompt-ids", "five"}, "--prompt-ids is 'five'; expected token ids"},
+      {{"--negative-prompt-ids", ","}, "--negative-prompt-ids is ','; expected token ids"},
+      {{"--prompt-ids", "99999999999999999999"}, "--prompt-ids is '99999999999999999999'"},
+      {{"--requests", "/no/such/requests"}, "--requests names '/no/such/requests'"},
+      {{"--prompt-ids", "999999"}, "999999"},
+      {{"--second-prompt-ids", "7"}, "this pipeline has one text encoder"},
+      {{"--reference", "/no/such/reference"}, "/no/such/reference"},
+      {{"--reference", "any", "--steps", "2"}, "leave --prompt-ids"},
+      {{"--report", "/no/such/directory/r.json"}, "/no/such/directory"},
+      {{"--trace", "/"}, "--trace"},
+      {{"--report", "same.json", "--trace", "./same.json"}, "--report and --trace both name"},
+      {{"--output", "/proc/nothing"}, "--output"},
+  }));
+  words all{"run", data("wan-tiny")};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  INFO(arguments.back());
+
+  const auto done = run_program(all);
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(expected));
+  CHECK(std::ranges::count(done.err, '\n') == 1);
+  CHECK(done.out == "");
+}
+
+TEST_CASE("a configuration that is the name of a file asks for its @", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto file = scratch.write("c.json", layer).string();
+
+  const auto done = run_program({"run", data("wan-tiny"), "--config", file});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("is a file; write --config @" + file));
+}
+
+} // namespace
+} // namespace ferry
