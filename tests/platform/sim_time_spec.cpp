@@ -77,6 +77,33 @@ TEST_CASE("synchronizing moves the host's time to the end, enqueuing by the laun
   CHECK(s.gpu.now() == 1002us);
 }
 
+TEST_CASE("a host thread takes as long for what it writes as the model says", "[sim][time]") {
+  auto options = plain_clock();
+  options.host_bandwidth = 2e9;
+  streamed_slot s{options};
+
+  s.gpu.host_write(s.staging.bytes(), {"stage"});
+
+  CHECK(s.gpu.now() == nanoseconds{s.staging.size() / 2});
+}
+
+TEST_CASE("copies from memory that is not pinned take as long as the model says", "[sim][time]") {
+  auto options = plain_clock();
+  options.pageable_bandwidth = 0.5e9;
+  streamed_slot s{options};
+  const std::vector<std::byte> ordinary(s.slot.size());
+
+  s.fetch(1, ordinary, memory_kind::pageable);
+  s.copies.synchronize(streamed_slot::done_edge);
+  const auto slow = s.gpu.now();
+  s.fetch_staged(1);
+  s.copies.synchronize(streamed_slot::done_edge);
+
+  CHECK(slow == nanoseconds{2 * s.slot.size()});
+  CHECK(s.gpu.now() - slow == nanoseconds{s.slot.size()});
+  s.finish();
+}
+
 TEST_CASE("a compute announced without duration takes what the model says", "[sim][time]") {
   auto options = sim_options{};
   options.compute = 7ms;

@@ -6,6 +6,7 @@
 #include "ferry/platform/device.hpp"
 #include "sim/clock.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,11 @@ struct access_record {
   bool writes = false;
   epoch when;
 };
+
+/// Returns how long `bytes` take at so many bytes per second.
+[[nodiscard]] inline nanoseconds transfer_time(std::size_t bytes, double bandwidth) {
+  return nanoseconds{std::llround(static_cast<double>(bytes) / bandwidth * 1e9)};
+}
 
 enum class operation_role : std::uint8_t { work, record, wait };
 

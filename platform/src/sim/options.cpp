@@ -87,6 +87,10 @@ std::optional<std::string_view> assign(sim_options& options, std::string_view ke
     return rate(options.h2d_bandwidth);
   if (key == "d2h")
     return rate(options.d2h_bandwidth);
+  if (key == "pageable")
+    return rate(options.pageable_bandwidth);
+  if (key == "host")
+    return rate(options.host_bandwidth);
   if (key == "on_device")
     return rate(options.on_device_bandwidth);
   if (key == "gather")
@@ -146,9 +150,9 @@ result<sim_options> parse_sim_options(std::string_view text) {
     auto expected = assign(options, key, value, read);
     if (!expected)
       return rejected("sim." + std::string(key) +
-                      " is unknown; expected link, h2d, d2h, on_device, latency, compute, launch, "
-                      "hop, gather, gather_latency, gather_over_link, seed, jitter, "
-                      "compute_jitter, memory, pinned, contents or node");
+                      " is unknown; expected link, h2d, d2h, pageable, on_device, host, latency, "
+                      "compute, launch, hop, gather, gather_latency, gather_over_link, seed, "
+                      "jitter, compute_jitter, memory, pinned, contents or node");
     if (!read)
       return rejected("sim." + std::string(key) + " is '" + std::string(value) + "'; expected " +
                       std::string(*expected));

@@ -16,8 +16,10 @@ nanoseconds scaled(nanoseconds span, double factor) {
   return nanoseconds{std::llround(static_cast<double>(span.count()) * factor)};
 }
 
-nanoseconds transfer_time(std::size_t bytes, double bandwidth) {
-  return nanoseconds{std::llround(static_cast<double>(bytes) / bandwidth * 1e9)};
+double to_device_bandwidth(const sim_options& options, memory_kind from) {
+  const auto is_pageable = from == memory_kind::pageable || from == memory_kind::mapped;
+  return is_pageable && options.pageable_bandwidth != 0 ? options.pageable_bandwidth
+                                                        : options.h2d_bandwidth;
 }
 
 operation_span span_of(operation_kind kind, operation_tag tag, std::uint64_t bytes) {
@@ -55,14 +57,14 @@ void sim_device::copy(stream_id stream, const copy_operation& operation) {
   auto bytes = operation.source.size();
   auto to_device = operation.to == memory_kind::device && operation.from != memory_kind::device;
   auto to_host = operation.to != memory_kind::device && operation.from == memory_kind::device;
-  auto bandwidth = to_device ? own.options.h2d_bandwidth
+  auto bandwidth = to_device ? to_device_bandwidth(own.options, operation.from)
                    : to_host ? own.options.d2h_bandwidth
                              : own.options.on_device_bandwidth;
   host.time += own.options.launch;
   auto op = state_->enqueue(host, on, sim::operation_role::work,
                             span_of(operation_kind::copy, operation.tag, bytes));
   op->over = to_device ? own.h2d : to_host ? own.d2h : nullptr;
-  op->duration = scaled(own.options.latency + transfer_time(bytes, bandwidth),
+  op->duration = scaled(own.options.latency + sim::transfer_time(bytes, bandwidth),
                         sim::lognormal(op->key, own.options.jitter));
   if (own.options.contents) {
     op->target = operation.target;

@@ -21,6 +21,8 @@ void sim_device::host_write(mutable_bytes range, operation_tag tag) {
   auto& host = state_->caller("host_write");
   state_->require_not_released("host_write", range);
   state_->host_access(host, "host write", range, true, tag);
+  if (const auto rate = state_->own.options.host_bandwidth; rate != 0)
+    host.time += sim::transfer_time(range.size(), rate);
   state_->machine->bytes.run_known(host.clock);
 }
 

@@ -21,6 +21,7 @@ struct sim_options {
   // Speed. A copy takes `latency` + bytes / bandwidth; copies of one direction queue on its link.
 
   double h2d_bandwidth = 25e9;               ///< Bytes per second, host to device.
+  double pageable_bandwidth = 0;             ///< The same from memory not pinned; 0: no slower.
   double d2h_bandwidth = 25e9;               ///< Bytes per second, device to host.
   double on_device_bandwidth = 1e12;         ///< Bytes per second, copies that use no link.
   nanoseconds latency = nanoseconds::zero(); ///< Of every copy, while it holds its link.
@@ -28,7 +29,8 @@ struct sim_options {
   std::vector<nanoseconds> block_compute;             ///< The same for the first blocks, by number.
   nanoseconds launch = std::chrono::microseconds{2};  ///< Host time to enqueue a copy or a compute.
   nanoseconds hop = std::chrono::microseconds{5};     ///< Of a message between host threads.
-  double gather_bandwidth = 360e9;                    ///< Bus bandwidth of an all-gather.
+  double host_bandwidth = 0;       ///< Bytes per second of a `host_write`; 0: it takes no time.
+  double gather_bandwidth = 360e9; ///< Bus bandwidth of an all-gather.
   nanoseconds gather_latency = std::chrono::microseconds{30}; ///< Of one all-gather.
   bool gather_over_link = false; ///< An all-gather occupies the host-to-device link.
 
@@ -56,9 +58,9 @@ struct sim_options {
 
 /// Reads "link=25GB/s,compute=2ms,jitter=0.1,seed=7": values that are not mentioned keep their
 /// defaults. Sizes take B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; times take ns, us, ms, s; rates are
-/// sizes followed by "/s". Keys: link (both directions), h2d, d2h, on_device, latency, compute,
-/// launch, hop, gather, gather_latency, gather_over_link, seed, jitter, compute_jitter, memory,
-/// pinned, contents, node.
+/// sizes followed by "/s". Keys: link (both directions), h2d, d2h, pageable, on_device, host,
+/// latency, compute, launch, hop, gather, gather_latency, gather_over_link, seed, jitter,
+/// compute_jitter, memory, pinned, contents, node.
 /// @return `invalid_argument`, naming the key, the value and what was expected
 [[nodiscard]] result<sim_options> parse_sim_options(std::string_view text);
 
