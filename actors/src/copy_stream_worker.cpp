@@ -35,6 +35,7 @@ void copy_stream_worker::on_exit() {
   lane_.reset();
   through_ = nullptr;
   gathers_ = nullptr;
+  packer_ = nullptr;
   drains_.clear();
   supervisor_ = nullptr;
 }
@@ -80,6 +81,9 @@ answered copy_stream_worker::open(const open_copies& message) {
   waiting_.clear();
   pieces_ = sent_ = 0;
   gathered_last_ = false;
+  packer_ = message.packer;
+  patience_ = message.patience;
+  first_turn_ = asked_ = copied_ = 0;
   load_residents();
   return {owner_->stamp()};
 }
@@ -120,7 +124,7 @@ void copy_stream_worker::discard(const discard_slot& message) {
   ask(message);
 }
 
-// Where nothing is gathered, nothing ever waits.
+// Where nothing is gathered and nothing staged, nothing ever waits.
 void copy_stream_worker::ask(slot_work work) {
   const auto held = keep();
   if (idle())
@@ -156,6 +160,8 @@ bool copy_stream_worker::done(slot_work& work) {
         return send_pieces(*fetched);
       if (sent_ != pieces_)
         return false;
+      if (block.staged)
+        return stage_pieces(*fetched);
       fetch_now(*fetched);
       return true;
     });
@@ -180,6 +186,67 @@ void copy_stream_worker::fetch_now(const fetch_block& message) {
            {.what = "fetch",
             .block = static_cast<std::uint32_t>(message.block),
             .ticket = message.generation});
+  lane_->copies->record(slot.ready);
+  through_->board().publish(message.slot, message.generation, owner_->stamp());
+}
+
+// Goes on where the last call stopped. While one buffer is copied from, the other is packed.
+bool copy_stream_worker::stage_pieces(const fetch_block& message) {
+  const auto& buffers = *through_->staging();
+  const auto pieces = buffers.pieces_of(through_->at(message.block).bytes);
+  const host_thread::scope scope{lane_->me, message.stamp};
+  while (asked_ - first_turn_ != pieces && asked_ - copied_ != staging_buffers::count)
+    ask_packer(message, asked_ - first_turn_);
+  if (copied_ - first_turn_ != pieces)
+    return false;
+  first_turn_ = copied_;
+  return true;
+}
+
+void copy_stream_worker::ask_packer(const fetch_block& message, std::size_t piece) {
+  const auto then = [this, message, piece, through = through_](const result<answered>& outcome) {
+    const auto held = keep();
+    if (!idle() && through == through_)
+      packed(message, piece, outcome);
+  };
+  inquire(this, packer_, patience_,
+          pack_piece{
+              .block = message.block, .piece = piece, .turn = asked_++, .stamp = owner_->stamp()})
+      .then([then](const answered& answer) { then(answer); },
+            [then](const caf::error& reason) { then(tl::unexpected(to_failure(reason))); });
+}
+
+void copy_stream_worker::packed(const fetch_block& message, std::size_t piece,
+                                const result<answered>& outcome) {
+  if (outcome && first_turn_ + piece != copied_)
+    return; // The answer before it was lost, which its deadline will tell.
+  auto copied = attempt([&]() -> result<void> {
+    return outcome.map([&](const answered& known) { copy_piece(message, piece, known.stamp); });
+  });
+  if (!copied)
+    fail(about(std::move(copied.error()), through_->at(message.block).path));
+  go_on();
+  answer_drains();
+}
+
+void copy_stream_worker::copy_piece(const fetch_block& message, std::size_t piece,
+                                    const causal_stamp& packed) {
+  const host_thread::scope scope{lane_->me, packed};
+  auto& slot = through_->at(message.slot);
+  auto& buffers = *through_->staging();
+  const auto bytes = through_->at(message.block).bytes;
+  if (piece == 0) {
+    wait_for_gathers();
+    if (message.after_last_use)
+      lane_->copies->wait(slot.last_use, fetch_waits_last_use);
+  }
+  buffers.copy(copied_, buffers.piece(bytes, piece), slot.bytes, *lane_->copies,
+               {.what = "fetch",
+                .block = static_cast<std::uint32_t>(message.block),
+                .ticket = message.generation});
+  ++copied_;
+  if (piece + 1 != buffers.pieces_of(bytes))
+    return;
   lane_->copies->record(slot.ready);
   through_->board().publish(message.slot, message.generation, owner_->stamp());
 }
@@ -284,6 +351,7 @@ answered copy_stream_worker::close(const close_copies& message) {
   const host_thread::scope scope{lane_->me, message.stamp};
   through_ = nullptr;
   gathers_ = nullptr;
+  packer_ = nullptr;
   waiting_.clear();
   return {owner_->stamp()};
 }

@@ -5,6 +5,8 @@
 
 #include <ferry/messages/comm_stream.hpp>
 #include <ferry/messages/copy_stream.hpp>
+#include <ferry/messages/errc.hpp>
+#include <ferry/messages/host_packer.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/platform/host_thread.hpp>
 #include <ferry/platform/stream.hpp>
@@ -12,6 +14,8 @@
 #include "streaming.hpp"
 
 #include <array>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -53,7 +57,8 @@ private:
   answered close(const close_copies& message);
 
   // Work on slots is done in the order asked for. What writes to a slot itself waits until every
-  // gather before it is enqueued; a piece of a gather waits for a free buffer.
+  // gather before it is enqueued; a piece of a gather waits for a free buffer. What is asked for
+  // behind a staged block waits until all its pieces are packed.
   using slot_work = std::variant<fetch_block, discard_slot>;
 
   void ask(slot_work work);
@@ -61,6 +66,10 @@ private:
   [[nodiscard]] bool done(slot_work& work);
   void fetch_now(const fetch_block& message);
   [[nodiscard]] bool send_pieces(fetch_block& message);
+  [[nodiscard]] bool stage_pieces(const fetch_block& message);
+  void ask_packer(const fetch_block& message, std::size_t piece);
+  void packed(const fetch_block& message, std::size_t piece, const result<answered>& outcome);
+  void copy_piece(const fetch_block& message, std::size_t piece, const causal_stamp& packed);
   void discard_now(const discard_slot& message);
   void answer_drains();
   [[nodiscard]] answered record_drained(const causal_stamp& stamp);
@@ -95,6 +104,13 @@ private:
   std::uint64_t sent_ = 0;     ///< Of them, those whose gather is enqueued.
   bool gathered_last_ = false; ///< A gather was the last to write to a slot.
   std::array<causal_stamp, transfer_plan::inputs> known_; ///< When the last piece was sent.
+
+  // Staged blocks of the open backend. Their pieces take turns at the buffers.
+  host_packer_actor packer_;
+  std::chrono::nanoseconds patience_{}; ///< For each piece.
+  std::uint64_t first_turn_ = 0;        ///< Of the block that is being staged.
+  std::uint64_t asked_ = 0;             ///< Pieces that the packer was asked for.
+  std::uint64_t copied_ = 0;            ///< Of them, those whose copy is enqueued.
 };
 
 } // namespace ferry

@@ -34,6 +34,13 @@ start_step retention_step(caf::actor_system& system, const runtime_options& opti
           .restarted = [who] { introduce_retention(*who); }};
 }
 
+start_step packer_step(caf::actor_system& system, const std::shared_ptr<device>& target,
+                       const std::shared_ptr<crew>& who) {
+  return {.name = "host_packer", .spawn = [&system, target, who]() -> child_actor {
+            return who->packer = spawn_host_packer(system, threading::own_thread, target);
+          }};
+}
+
 void add_ranks(std::vector<start_step>& steps, caf::actor_system& system,
                const std::shared_ptr<device>& target, const rank_group& ranks,
                const std::shared_ptr<crew>& who) {
@@ -71,6 +78,8 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
   steps.push_back({.name = "host_memory", .spawn = [&system, pinning, who]() -> child_actor {
                      return who->memory = spawn_host_memory(system, pinning);
                    }});
+  if (target->traits().wants_pinned_sources)
+    steps.push_back(packer_step(system, target, who));
   steps.push_back({.name = "copy_stream_worker", .spawn = [&system, target, who]() -> child_actor {
                      return who->copies = spawn_copy_stream_worker(system, target, who->supervisor);
                    }});
@@ -88,6 +97,7 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
       {.name = "offloader",
        .spawn = [&system, target, who, offloading, ranks = options.ranks]() -> child_actor {
          auto how = offloading;
+         how.packer = who->packer;
          if (ranks)
            how.peers = {ranks->gathers, ranks->meeting,  who->gathers,
                         who->gate,      ranks->patience, ranks->pipelining};

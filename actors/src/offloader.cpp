@@ -69,6 +69,7 @@ void offloader::on_exit() {
   supervisor_ = nullptr;
   retention_ = nullptr;
   options_.peers.reset();
+  options_.packer = nullptr;
 }
 
 void offloader::start() {
@@ -180,6 +181,7 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.resident_bytes = plan.transfers.resident_bytes;
   state.pinned_bytes = placement_->pinned_bytes();
   state.pageable_stores = placement_->pageable_stores();
+  state.staged_stores = placement_->staged_stores();
   state.misplaced_stores = placement_->misplaced_stores();
   state.peak_device_weight_bytes = placement_->device_bytes();
   state.collectives = placement_->through()->collectives();

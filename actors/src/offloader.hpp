@@ -71,6 +71,7 @@ private:
   void take_memory(const pin_plan& pins, const causal_stamp& stamp);
   [[nodiscard]] result<causal_stamp> carve(const causal_stamp& stamp);
   void prepare(const pin_plan& pins, const result<causal_stamp>& carved);
+  void load_residents(const causal_stamp& prepared);
   void bind(const causal_stamp& residents_loaded);
   void vote(const causal_stamp& bound);
   void open(const causal_stamp& bound);
@@ -86,16 +87,22 @@ private:
   // back.
   caf::result<answered> disable(const disable_backend& message);
   [[nodiscard]] answered disable_delegate(const causal_stamp& stamp);
+  struct drain_answers {
+    result<answered> staged;
+    result<answered> copied;
+    result<answered> gathered;
+    result<answered> packed;
+  };
+  using drain_handler = std::function<void(const drain_answers&)>;
+
   void tear_down(const causal_stamp& stamp, undo_handler then);
-  void drain_streams(const causal_stamp& stamp, undo_handler then);
-  void drain_gathers_then(const result<answered>& staged, const result<answered>& drained,
-                          undo_handler then);
+  void drain_all(const causal_stamp& stamp, drain_handler then);
   void let_go_unless_running(result<void> dry, const undo_handler& then);
   void let_go(undo_handler then);
-  [[nodiscard]] result<void> wait_for_streams(const result<answered>& staged,
-                                              const result<answered>& drained,
-                                              const result<answered>& gathered);
+  void close_workers(undo_handler then);
+  [[nodiscard]] result<void> wait_for_streams(const drain_answers& answers);
   [[nodiscard]] result<void> withdraw_permits();
+  void withdraw_packing();
   [[nodiscard]] bool can_go_on_without_answers(const failure& reason) const;
   [[nodiscard]] result<void> take_back();
 
@@ -198,6 +205,14 @@ private:
       then(result<answered>{answered{std::move(message.stamp)}});
     else
       ask(options_.peers->gathers, std::move(message), std::move(then));
+  }
+
+  template <class Message, class Then>
+  void ask_packer(Message message, Then then) {
+    if (placement_ == nullptr || placement_->through()->staging() == nullptr)
+      then(result<answered>{answered{std::move(message.stamp)}});
+    else
+      ask(options_.packer, std::move(message), std::move(then));
   }
 
   /// Asks another actor and calls `then` with its answer, on this actor.

@@ -132,7 +132,7 @@ caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const cau
   phase_ = phase::enabling;
   enabling_ = make_response_promise<enabled>();
   owe(enabling_);
-  auto stores = attempt([&] { return placement_->survey(); });
+  auto stores = attempt([&] { return placement_->survey(static_cast<bool>(options_.packer)); });
   if (!stores)
     abandon_enable(stores.error());
   else if (stores->empty())
@@ -202,7 +202,20 @@ void offloader::prepare(const pin_plan& pins, const result<causal_stamp>& carved
   }
   if (lease_)
     tell(this, host_memory_, settle_lease{*lease_, placement_->pinned_bytes()});
-  open_copies opening{.through = placement_->through(), .gathers = {}, .stamp = *prepared};
+  ask_packer(open_packing{placement_->through(), *prepared}, [this](result<answered> opened) {
+    if (opened)
+      load_residents(opened->stamp);
+    else
+      abandon_enable(opened.error());
+  });
+}
+
+void offloader::load_residents(const causal_stamp& prepared) {
+  open_copies opening{.through = placement_->through(),
+                      .gathers = {},
+                      .packer = options_.packer,
+                      .patience = options_.request_deadline,
+                      .stamp = prepared};
   if (options_.peers) {
     opening.gathers = options_.peers->gathers;
     opening.pipelining = options_.peers->pipelining;
@@ -282,6 +295,8 @@ void offloader::finish_enable(const causal_stamp& primed) {
     log(log_level::warn, "ferry.actors",
         "leave stores pageable count=" + std::to_string(left) +
             " pinned_bytes=" + std::to_string(placement_->pinned_bytes()));
+  if (const auto staged = placement_->staged_stores(); staged != 0)
+    log(log_level::info, "ferry.actors", "stage stores count=" + std::to_string(staged));
   enabled answer{.placed = true, .gate = port_, .groups = group_port_, .stamp = observed(primed)};
   for (std::size_t i = 0; i != placement_->groups()->groups().size(); ++i)
     answer.group_paths.emplace(placement_->groups()->groups()[i].path,

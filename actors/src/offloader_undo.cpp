@@ -35,28 +35,33 @@ void offloader::tear_down(const causal_stamp& stamp, undo_handler then) {
     return;
   }
   ask(prefetcher_, close_ring{stamp}, [this, then = std::move(then)](result<answered> closed) {
-    if (may_hold(closed))
+    if (may_hold(closed)) {
       then(tl::unexpected(still_held("block_prefetcher")));
-    else
-      drain_streams(closed ? closed->stamp : causal_stamp{}, then);
+      return;
+    }
+    drain_all(closed ? closed->stamp : causal_stamp{}, [this, then](const drain_answers& answers) {
+      let_go_unless_running(wait_for_streams(answers), then);
+    });
   });
 }
 
-void offloader::drain_streams(const causal_stamp& stamp, undo_handler then) {
-  ask(stager_, drain_groups{stamp}, [this, then = std::move(then)](const result<answered>& staged) {
-    ask(copies_, drain_copies{staged ? staged->stamp : causal_stamp{}},
-        [this, then, staged](const result<answered>& drained) {
-          drain_gathers_then(staged, drained, then);
+// Whoever gives work to another is asked first.
+void offloader::drain_all(const causal_stamp& stamp, drain_handler then) {
+  const auto known = [](const result<answered>& answer) {
+    return answer ? answer->stamp : causal_stamp{};
+  };
+  ask(stager_, drain_groups{stamp}, [this, known, then](const result<answered>& staged) {
+    ask(copies_, drain_copies{known(staged)},
+        [this, known, then, staged](const result<answered>& copied) {
+          ask_gathers(drain_gathers{known(copied)}, [this, known, then, staged,
+                                                     copied](const result<answered>& gathered) {
+            ask_packer(drain_packing{known(gathered)},
+                       [then, staged, copied, gathered](const result<answered>& packed) {
+                         then({staged, copied, gathered, packed});
+                       });
+          });
         });
   });
-}
-
-void offloader::drain_gathers_then(const result<answered>& staged, const result<answered>& drained,
-                                   undo_handler then) {
-  ask_gathers(drain_gathers{drained ? drained->stamp : causal_stamp{}},
-              [this, then = std::move(then), staged, drained](const result<answered>& gathered) {
-                let_go_unless_running(wait_for_streams(staged, drained, gathered), then);
-              });
 }
 
 void offloader::let_go_unless_running(result<void> dry, const undo_handler& then) {
@@ -80,41 +85,51 @@ void offloader::let_go(undo_handler then) {
           return;
         }
         ask(copies_, close_copies{observed({})}, [this, then](const result<answered>& copied) {
-          if (may_hold(copied)) {
+          if (may_hold(copied))
             then(tl::unexpected(still_held("copy_stream_worker")));
-            return;
-          }
-          ask_gathers(close_gathers{observed({})}, [this, then](const result<answered>& gathered) {
-            if (may_hold(gathered))
-              then(tl::unexpected(still_held("comm_stream_worker")));
-            else
-              then(take_back());
-          });
+          else
+            close_workers(then);
         });
       });
 }
 
+// Those that the copy worker gives work to.
+void offloader::close_workers(undo_handler then) {
+  ask_gathers(close_gathers{observed({})}, [this, then = std::move(then)](
+                                               const result<answered>& gathered) {
+    if (may_hold(gathered)) {
+      then(tl::unexpected(still_held("comm_stream_worker")));
+      return;
+    }
+    ask_packer(close_packing{observed({})}, [this, then](const result<answered>& packed) {
+      if (may_hold(packed))
+        then(tl::unexpected(still_held("host_packer")));
+      else
+        then(take_back());
+    });
+  });
+}
+
 // The stream of one that is gone is waited for without it.
-result<void> offloader::wait_for_streams(const result<answered>& staged,
-                                         const result<answered>& drained,
-                                         const result<answered>& gathered) {
+result<void> offloader::wait_for_streams(const drain_answers& answers) {
+  const auto& [staged, copied, gathered, packed] = answers;
   auto& through = *placement_->through();
   if (!through.is_open())
     return {};
-  for (const auto* each : {&staged, &drained, &gathered}) // Not enabled: it enqueued nothing.
-    if (may_hold(*each) && each->error().code != errc::not_enabled)
+  for (const auto* each : {&staged, &copied, &gathered, &packed})
+    if (may_hold(*each) && each->error().code != errc::not_enabled) // Else it enqueued nothing.
       return tl::unexpected(each->error());
   return attempt([&] {
-    const host_thread::scope scope{*me_, drained ? drained->stamp : causal_stamp{}};
+    const host_thread::scope scope{*me_, copied ? copied->stamp : causal_stamp{}};
     if (staged) {
       owner_->observe(staged->stamp);
       placement_->groups()->drained().synchronize(drain_before_restore);
     } else if (is_gone(staged)) {
       placement_->groups()->permit()->withdraw(drain_before_restore);
     }
-    if (drained)
+    if (copied)
       through.drained().synchronize(drain_before_restore);
-    else if (is_gone(drained))
+    else if (is_gone(copied))
       through.copying()->withdraw(drain_before_restore);
     if (gathered && through.gathers()) {
       owner_->observe(gathered->stamp);
@@ -122,8 +137,19 @@ result<void> offloader::wait_for_streams(const result<answered>& staged,
     } else if (is_gone(gathered)) {
       through.exchanging()->withdraw(drain_gathers_before_release);
     }
+    if (packed)
+      owner_->observe(packed->stamp);
+    else if (is_gone(packed))
+      withdraw_packing();
     through.compute().synchronize(drain_compute_before_release);
   });
+}
+
+// It has no stream: what it does is done when it has handled its message.
+void offloader::withdraw_packing() {
+  auto& permit = *placement_->through()->packing();
+  permit.withdraw(drain_before_restore);
+  owner_->observe(permit.known());
 }
 
 // Needs no answer of anybody: who goes on finds that it may do nothing any more. A device that
@@ -145,6 +171,7 @@ result<void> offloader::withdraw_permits() {
   }
   then([&] { placement_->groups()->permit()->withdraw(drain_before_restore); });
   then([&] { through.copying()->withdraw(drain_before_restore); });
+  then([&] { withdraw_packing(); });
   then([&] { through.compute().synchronize(drain_compute_before_release); });
   if (!dry && dry.error().code == errc::device_poisoned)
     return {};

@@ -75,12 +75,8 @@ void offloader::quiet(const causal_stamp& stamp, undo_handler then) {
         then(tl::unexpected(left.error()));
         return;
       }
-      ask(stager_, drain_groups{left->stamp}, [this, then, left](const result<answered>& staged) {
-        ask(copies_, drain_copies{left->stamp},
-            [this, then, staged](const result<answered>& drained) {
-              then(wait_for_streams(staged, drained, answered{}));
-            });
-      });
+      drain_all(left->stamp,
+                [this, then](const drain_answers& answers) { then(wait_for_streams(answers)); });
     });
   });
 }

@@ -80,6 +80,8 @@ pin_candidate candidate(const std::string& path, const weight_unit& unit) {
   for (std::size_t i = 0; i != storages.size(); ++i)
     if (unit.originals_kind(i) == memory_kind::pageable)
       made.replaces += storages[i].bytes;
+    else
+      made.mapped = true;
   return made;
 }
 
@@ -106,7 +108,9 @@ plan_placement(const pipeline& subject, const offload_config& config, rank_place
                       .strategy = config.strategy,
                       .pinning = {.wanted = config.pin_memory,
                                   .budget = config.pin_budget_bytes,
-                                  .on_failure = config.on_pin_failure},
+                                  .on_failure = config.on_pin_failure,
+                                  .keep_mapped = config.keep_mapped},
+                      .piece_bytes = config.chunk_bytes,
                       .transfers = plan_transfers(*resolved),
                       .components = {},
                       .units = {},
@@ -171,7 +175,18 @@ std::uint64_t placement::pinned_bytes() const noexcept {
   }
   for (const auto& each : groups_->groups())
     bytes += each.stager ? each.stager->pinned_bytes() : 0;
+  bytes += through_->staging() != nullptr ? through_->staging()->size() : 0;
+  bytes += groups_->buffers() != nullptr ? groups_->buffers()->size() : 0;
   return bytes;
+}
+
+std::size_t placement::staged_stores() const noexcept {
+  std::size_t count = 0;
+  for (const auto& each : plan_.transfers.blocks)
+    count += through_->at(each.id).staged ? 1U : 0U;
+  for (const auto& each : groups_->groups())
+    count += each.stager != nullptr && each.stager->staged() ? 1U : 0U;
+  return count;
 }
 
 std::string placement::held() const {
@@ -212,6 +227,7 @@ void placement::prepare(const std::shared_ptr<block_gate>& blocks,
     const prefer_node scope{memory_nodes_.get(), owner_->traits().node};
     place_blocks(pins);
     place_groups(pins);
+    make_staging(pins);
     count_misplaced(scope.holds());
   }
   place_residents();
@@ -258,24 +274,58 @@ void placement::make_units() {
                                                   : subject_->make_unit(each.path, each.layout));
 }
 
-std::vector<pin_candidate> placement::survey() {
+std::vector<pin_candidate> placement::survey(bool packs) {
   if (bare_)
     return {};
   make_units();
   plan_.pinning.useful = owner_->traits().wants_pinned_sources;
   std::vector<pin_candidate> stores;
+  std::size_t largest_block = 0;
+  std::size_t largest_group = 0;
   for (std::size_t i = 0; i != blocks_.size(); ++i) {
     auto& store = stores.emplace_back(candidate(blocks_[i].path, *blocks_[i].unit));
     if (const auto* manifest = manifest_of(i)) {
       store.bytes = manifest->shard_bytes();
       store.replaces = 0;
+      store.mapped = false;
+    } else if (packs) {
+      largest_block = std::max(largest_block, store.bytes);
     }
   }
-  for (std::size_t i = 0; i != group_units_.size(); ++i)
+  for (std::size_t i = 0; i != group_units_.size(); ++i) {
     stores.push_back(group_units_[i] == nullptr
                          ? pin_candidate{}
                          : candidate(groups_->groups()[i].path, *group_units_[i]));
+    largest_group = std::max(largest_group, stores.back().bytes);
+  }
+  block_staging_ = staging_buffers::size_for(largest_block, plan_.piece_bytes);
+  group_staging_ = staging_buffers::size_for(largest_group, plan_.piece_bytes);
+  plan_.pinning.staging_bytes = staging_buffers::count * (block_staging_ + group_staging_);
   return stores;
+}
+
+// What was not pinned is known now. Without the buffers it is copied from where it is.
+void placement::make_staging(const pin_plan& pins) {
+  if (!pins.stages())
+    return;
+  const auto stays = [](const host_master* master) {
+    return master != nullptr && needs_staging(master->segments());
+  };
+  const auto any_block = std::ranges::any_of(
+      blocks_, [&](const placed_unit& each) { return !each.shard && stays(&*each.master); });
+  const auto any_group = std::ranges::any_of(groups_->groups(), [&](const auto& each) {
+    return each.stager != nullptr && stays(each.stager->master());
+  });
+  try {
+    if (any_block && block_staging_ != 0)
+      through_->add_staging(block_staging_);
+    if (any_group && group_staging_ != 0)
+      groups_->add_buffers(group_staging_);
+  } catch (const device_error& refused) {
+    if (refused.code() != errc::out_of_host_memory)
+      throw;
+    log(log_level::warn, "ferry.actors", std::string{"stage no stores reason="} + refused.what());
+  }
 }
 
 void placement::hook_blocks(const std::shared_ptr<block_gate>& gate) {
@@ -303,7 +353,8 @@ void placement::place_groups(const pin_plan& pins) {
     const stager_options how{.path = group.path, .pin = pins.pins(blocks_.size() + i)};
     group.stager = std::make_unique<module_stager>(*owner_, std::move(group_units_[i]), how,
                                                    groups_->memory_of(i));
-    count_pageable(group.stager->bytes(), group.stager->pinned_bytes());
+    if (!is_kept(*group.stager->master()))
+      count_pageable(group.stager->bytes(), group.stager->pinned_bytes());
   }
 }
 
@@ -321,7 +372,8 @@ void placement::place_blocks(const pin_plan& pins) {
     placed.unit->park();
     if (pinned != 0)
       placed.unit->drop_originals();
-    count_pageable(placed.master->bytes(), pinned);
+    if (!is_kept(*placed.master))
+      count_pageable(placed.master->bytes(), pinned);
     through_->add_sources(plan_.transfers.blocks[i].id, placed.master->segments());
   }
 }
@@ -345,6 +397,13 @@ void placement::place_shard(std::size_t block, bool pin) {
   placed.unit->park();
   count_pageable(manifest.shard_bytes(), placed.shard->whole().size());
   through_->add_shard(plan_.transfers.blocks[block].id, {&manifest, &*placed.shard});
+}
+
+bool placement::is_kept(const host_master& master) const noexcept {
+  return plan_.pinning.keep_mapped &&
+         std::ranges::any_of(master.segments(), [](const host_master::segment& each) {
+           return each.kind == memory_kind::mapped;
+         });
 }
 
 void placement::count_pageable(std::size_t bytes, std::size_t pinned) noexcept {

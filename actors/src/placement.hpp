@@ -36,7 +36,8 @@ namespace ferry {
 struct placement_plan {
   std::string pipeline; ///< Its class, as reports name it.
   offload_strategy strategy = offload_strategy::layer_wise;
-  pin_wish pinning; ///< `useful` is decided by the device.
+  pin_wish pinning;            ///< `useful` is decided by the device.
+  std::size_t piece_bytes = 0; ///< Most of a staged unit at a time.
   transfer_plan transfers;
   std::map<std::string, component_state> components;
   std::map<std::string, component_units> units; ///< By component, as `components`.
@@ -98,6 +99,8 @@ public:
   [[nodiscard]] std::map<std::string, component_state> components() const;
   /// Returns how many stores are not pinned although that was wanted and useful.
   [[nodiscard]] std::size_t pageable_stores() const noexcept { return pageable_stores_; }
+  /// Returns how many stores go through staging buffers.
+  [[nodiscard]] std::size_t staged_stores() const noexcept;
   /// Returns how many pinned stores have pages off the node of the device.
   [[nodiscard]] std::size_t misplaced_stores() const noexcept { return misplaced_stores_; }
   [[nodiscard]] std::size_t device_bytes() const noexcept {
@@ -131,7 +134,8 @@ public:
 
   /// Makes the units and returns the host stores that they are going to need, in the order in which
   /// they are filled. Touches nothing of the pipeline. Empty where the stores are there already.
-  [[nodiscard]] std::vector<pin_candidate> survey();
+  /// @param packs there is somebody who packs blocks that are staged
+  [[nodiscard]] std::vector<pin_candidate> survey(bool packs);
 
   /// Takes the memory on the device. Touches nothing of the pipeline; a failure has changed
   /// nothing.
@@ -181,6 +185,9 @@ private:
   [[nodiscard]] const gather_manifest* manifest_of(std::size_t block) const noexcept;
   void place_groups(const pin_plan& pins);
   void place_residents();
+  void make_staging(const pin_plan& pins);
+  /// Returns whether a master is in files because it is to stay there.
+  [[nodiscard]] bool is_kept(const host_master& master) const noexcept;
   void count_pageable(std::size_t bytes, std::size_t pinned) noexcept;
   void count_misplaced(bool preferred);
   [[nodiscard]] bool add_slot(std::optional<std::uint64_t> ceiling);
@@ -200,6 +207,8 @@ private:
   std::vector<mutable_bytes> resident_regions_;
   std::vector<placed_unit> blocks_;
   std::vector<placed_unit> residents_;
+  std::size_t block_staging_ = 0; ///< Size of one buffer for blocks, 0 for none.
+  std::size_t group_staging_ = 0; ///< The same for groups.
   std::size_t pageable_stores_ = 0;
   std::size_t misplaced_stores_ = 0;
   std::shared_ptr<staging> groups_;

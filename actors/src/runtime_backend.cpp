@@ -101,7 +101,9 @@ public:
         return tl::unexpected(std::move(leased.error()));
       subject = std::move(*leased);
     }
-    if (auto enabled = through_->enable(std::move(subject), config_); !enabled)
+    auto config = config_;
+    config.keep_mapped = config_.keep_mapped || plan_.has_value();
+    if (auto enabled = through_->enable(std::move(subject), config); !enabled)
       return enabled;
     return check_plan_is_used();
   }

@@ -9,6 +9,7 @@
 #include "component_stager.hpp"
 #include "copy_stream_worker.hpp"
 #include "host_memory.hpp"
+#include "host_packer.hpp"
 #include "offloader.hpp"
 #include "rank_gate.hpp"
 #include "supervisor.hpp"
@@ -24,6 +25,13 @@ supervisor_actor spawn_supervisor(caf::actor_system& system, std::vector<start_s
 
 host_memory_actor spawn_host_memory(caf::actor_system& system, const host_memory_options& options) {
   return system.spawn<host_memory>(options);
+}
+
+host_packer_actor spawn_host_packer(caf::actor_system& system, threading where,
+                                    std::shared_ptr<device> owner) {
+  if (where == threading::own_thread)
+    return system.spawn<host_packer, caf::detached>(std::move(owner));
+  return system.spawn<host_packer>(std::move(owner));
 }
 
 copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system, std::shared_ptr<device> owner,

@@ -28,8 +28,16 @@ staging::group& staging::at(group_id id) noexcept {
   return groups_[static_cast<std::size_t>(id)];
 }
 
+void staging::add_buffers(std::size_t bytes) {
+  buffers_.emplace(*owner_, bytes);
+  for (auto& each : groups_)
+    if (each.stager != nullptr)
+      each.stager->stage_through(&*buffers_);
+}
+
 void staging::close() noexcept {
   permit_->end();
+  buffers_.reset();
   drained_.reset();
   memory_.clear();
 }

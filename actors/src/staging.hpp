@@ -5,6 +5,7 @@
 
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/module_stager.hpp>
+#include <ferry/offload/staging_buffers.hpp>
 #include <ferry/offload/staging_memory.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/event.hpp>
@@ -48,6 +49,13 @@ public:
   void add_memory(mutable_bytes range) { memory_.emplace_back(range); }
   [[nodiscard]] staging_memory& memory_of(std::size_t index) noexcept { return memory_[index]; }
 
+  /// Makes the buffers that groups go through from now on, if they need it. @throws device_error
+  void add_buffers(std::size_t bytes);
+  /// Returns them, null if there are none.
+  [[nodiscard]] const staging_buffers* buffers() const noexcept {
+    return buffers_ ? &*buffers_ : nullptr;
+  }
+
   /// Returns the group that is the component at `path` or its resident layers.
   [[nodiscard]] std::optional<group_id> find(std::string_view path) const noexcept;
 
@@ -61,7 +69,8 @@ public:
 
 private:
   device* owner_;
-  std::deque<reserved_memory> memory_; ///< Of each group, in one region. Outlives the stagers.
+  std::deque<reserved_memory> memory_;     ///< Of each group, in one region. Outlives the stagers.
+  std::optional<staging_buffers> buffers_; ///< Of the component stager.
   std::vector<group> groups_;
   group_board board_;
   std::shared_ptr<work_permit> permit_ = std::make_shared<work_permit>();

@@ -20,7 +20,8 @@ streaming::streaming(device& owner, const transfer_plan& plan, std::size_t slots
     : owner_(&owner), rings_(plan.rings), slot_count_(slots), most_slots_(most_slots),
       gathers_(!plan.gathers.empty()), board_(most_slots) {
   for (const auto& each : plan.blocks)
-    blocks_.push_back({.path = each.path, .bytes = each.layout.bytes, .from = {}, .gather = {}});
+    blocks_.push_back(
+        {.path = each.path, .bytes = each.layout.bytes, .from = {}, .staged = false, .gather = {}});
 }
 
 const streaming::block& streaming::at(block_id id) const noexcept {
@@ -35,7 +36,20 @@ streaming::slot& streaming::at(slot_id id) noexcept {
 
 void streaming::add_sources(block_id id, sources from) noexcept {
   FERRY_ASSERT(static_cast<std::size_t>(id) < blocks_.size());
-  blocks_[static_cast<std::size_t>(id)].from = from;
+  auto& added = blocks_[static_cast<std::size_t>(id)];
+  added.from = from;
+  added.staged = stages(added);
+}
+
+bool streaming::stages(const block& which) noexcept {
+  return staging() != nullptr && !which.gather && needs_staging(which.from);
+}
+
+void streaming::add_staging(std::size_t bytes) {
+  FERRY_ASSERT(lanes_.has_value());
+  lanes_->staging.emplace(*owner_, bytes);
+  for (auto& each : blocks_)
+    each.staged = stages(each);
 }
 
 void streaming::add_shard(block_id id, gathering how) noexcept {
@@ -67,6 +81,7 @@ void streaming::add_slot(mutable_bytes region) noexcept {
 void streaming::close() noexcept {
   copying_->end();
   exchanging_->end();
+  packing_->end();
   lanes_.reset();
   residents_.clear();
   ranks_.reset();

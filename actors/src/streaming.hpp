@@ -7,6 +7,7 @@
 #include <ferry/offload/host_master.hpp>
 #include <ferry/offload/host_shard.hpp>
 #include <ferry/offload/ids.hpp>
+#include <ferry/offload/staging_buffers.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/communicator.hpp>
 #include <ferry/platform/event.hpp>
@@ -46,6 +47,7 @@ public:
     std::string path;
     std::size_t bytes = 0;
     sources from;                    ///< Valid until `close` or an update.
+    bool staged = false;             ///< It goes through the staging buffers.
     std::optional<gathering> gather; ///< Nothing: it comes from this rank alone.
   };
 
@@ -83,6 +85,7 @@ public:
     stream compute;
     event residents_ready; ///< After the copies of all residents.
     event drained;         ///< After everything on the copy stream when it was drained.
+    std::optional<staging_buffers> staging; ///< Of the copy worker and the packer, in turns.
   };
 
   /// `most_slots` is how many there may ever be.
@@ -98,11 +101,12 @@ public:
   [[nodiscard]] std::span<const resident> residents() const noexcept { return residents_; }
   [[nodiscard]] ticket_board& board() noexcept { return board_; }
 
-  /// Of the copy worker, and of the communication worker.
+  /// Of the copy worker, of the communication worker, and of the packer.
   [[nodiscard]] const std::shared_ptr<work_permit>& copying() const noexcept { return copying_; }
   [[nodiscard]] const std::shared_ptr<work_permit>& exchanging() const noexcept {
     return exchanging_;
   }
+  [[nodiscard]] const std::shared_ptr<work_permit>& packing() const noexcept { return packing_; }
 
   /// @pre open
   [[nodiscard]] slot& at(slot_id id) noexcept;
@@ -131,6 +135,14 @@ public:
   /// Returns whether any block is gathered.
   [[nodiscard]] bool gathers() const noexcept { return gathers_; }
 
+  /// Makes the buffers that blocks go through from now on, if they need it. @pre open
+  /// @throws device_error
+  void add_staging(std::size_t bytes);
+  /// Returns them, null if there are none.
+  [[nodiscard]] staging_buffers* staging() noexcept {
+    return lanes_ && lanes_->staging ? &*lanes_->staging : nullptr;
+  }
+
   void add_sources(block_id id, sources from) noexcept;
   void add_shard(block_id id, gathering how) noexcept;
   void add_resident(mutable_bytes target, sources from);
@@ -149,6 +161,8 @@ public:
   void close() noexcept;
 
 private:
+  [[nodiscard]] bool stages(const block& which) noexcept;
+
   device* owner_;
   std::vector<planned_ring> rings_;
   std::vector<block> blocks_;
@@ -162,6 +176,7 @@ private:
   ticket_board board_;
   std::shared_ptr<work_permit> copying_ = std::make_shared<work_permit>();
   std::shared_ptr<work_permit> exchanging_ = std::make_shared<work_permit>();
+  std::shared_ptr<work_permit> packing_ = std::make_shared<work_permit>();
   std::optional<lanes> lanes_;
 };
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/platform/device.hpp>
 #include <ferry/platform/stream.hpp>
 
 #include <memory>
@@ -12,7 +13,8 @@
 namespace ferry {
 
 /// Lets one actor work for one backend until the permit is withdrawn, and keeps the stream on which
-/// it does: so its work can be waited for although the actor ended, or will not answer.
+/// it does, or what it knew at last: so its work can be waited for although the actor ended, or
+/// will not answer.
 ///
 /// The actor holds `use()` for as long as it handles a message. Thread-safe.
 class work_permit {
@@ -36,8 +38,14 @@ public:
     return held;
   }
 
-  /// Waits until the actor has handled its message, and then until its stream ran dry. May be
-  /// repeated if it throws.
+  /// Leaves what the actor knows for whoever withdraws the permit. @pre `use()` is held
+  void leave(causal_stamp known) noexcept { known_ = std::move(known); }
+
+  /// Returns what was left last. @pre withdrawn
+  [[nodiscard]] const causal_stamp& known() const noexcept { return known_; }
+
+  /// Waits until the actor has handled its message, and then until its stream ran dry, if it has
+  /// one. May be repeated if it throws.
   /// @throws device_error
   void withdraw(wait_edge edge) {
     auto on = [this] {
@@ -60,6 +68,7 @@ private:
   std::mutex mutex_;
   bool withdrawn_ = false;
   std::shared_ptr<stream> on_;
+  causal_stamp known_;
 };
 
 } // namespace ferry

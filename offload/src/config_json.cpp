@@ -13,10 +13,19 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view members[]{
-    "strategy",       "components", "transfers",   "resident_layers",  "pin_memory",
-    "use_hsdp",       "group_size", "chunk_bytes", "pin_budget_bytes", "registration_limit_gib",
-    "on_pin_failure", "transport"};
+constexpr std::string_view members[]{"strategy",
+                                     "components",
+                                     "transfers",
+                                     "resident_layers",
+                                     "pin_memory",
+                                     "keep_mapped",
+                                     "use_hsdp",
+                                     "group_size",
+                                     "chunk_bytes",
+                                     "pin_budget_bytes",
+                                     "registration_limit_gib",
+                                     "on_pin_failure",
+                                     "transport"};
 constexpr int deepest = 4;
 
 /// Stops reading at the first member at fault.
@@ -111,6 +120,7 @@ offload_config read_members(const json& value) {
   config.transfers = read_transfers(value["transfers"]);
   config.resident_layers = read_count("resident_layers", value["resident_layers"], 0, unlimited);
   config.pin_memory = read_flag("pin_memory", value["pin_memory"]);
+  config.keep_mapped = read_flag("keep_mapped", value["keep_mapped"]);
   config.use_hsdp = read_flag("use_hsdp", value["use_hsdp"]);
   config.group_size = static_cast<int>(
       read_count("group_size", value["group_size"], 1, std::numeric_limits<int>::max()));
@@ -144,6 +154,7 @@ std::string to_json(const offload_config& config) {
   }
   value["resident_layers"] = config.resident_layers;
   value["pin_memory"] = config.pin_memory;
+  value["keep_mapped"] = config.keep_mapped;
   value["use_hsdp"] = config.use_hsdp;
   value["group_size"] = config.group_size;
   value["registration_limit_gib"] = config.registration_limit_gib;

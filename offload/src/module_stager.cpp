@@ -71,14 +71,31 @@ void module_stager::bring(stream& copies) {
     memory_->release_cache(true);
   });
   region_ = memory_->take(bytes());
-  for (const auto& segment : master_->segments())
-    copies.copy({.target = region_.subspan(segment.offset, segment.source.size()),
-                 .source = segment.source,
-                 .from = segment.kind,
-                 .tag = {.what = "stage"}});
+  copy_all(copies);
   copies.record(ready_);
   undo.commit();
   unit_->bind(region_.data());
+}
+
+bool module_stager::staged() const noexcept {
+  return buffers_ != nullptr && master_ && needs_staging(master_->segments());
+}
+
+void module_stager::copy_all(stream& copies) {
+  constexpr operation_tag tag{.what = "stage"};
+  if (!staged()) {
+    for (const auto& segment : master_->segments())
+      copies.copy({.target = region_.subspan(segment.offset, segment.source.size()),
+                   .source = segment.source,
+                   .from = segment.kind,
+                   .tag = tag});
+    return;
+  }
+  for (std::size_t i = 0; i != buffers_->pieces_of(bytes()); ++i) {
+    const auto piece = buffers_->piece(bytes(), i);
+    buffers_->pack(i, master_->segments(), piece);
+    buffers_->copy(i, piece, region_, copies, tag);
+  }
 }
 
 void module_stager::offload(stream& copies) {

@@ -50,31 +50,50 @@ failure refusal(std::span<const pin_candidate> stores, const pin_wish& wish,
           .block = first.path};
 }
 
+bool stays(const pin_candidate& store, const pin_wish& wish) noexcept {
+  return wish.keep_mapped && store.mapped;
+}
+
 } // namespace
 
 result<pin_plan> plan_pinning(std::span<const pin_candidate> stores, const pin_wish& wish,
                               const pin_allowance& there) {
-  pin_plan plan;
   if (!wish.wanted || !wish.useful)
-    return plan;
-  plan.pinned_.resize(stores.size());
-  filling so_far{wish, there};
-  for (std::size_t i = 0; i != stores.size(); ++i) {
-    const auto& store = stores[i];
-    if (store.bytes == 0)
-      continue;
-    const auto in_budget = so_far.in_budget(store.bytes);
-    if (in_budget && so_far.in_memory(store.bytes)) {
-      so_far.fill(store);
-      plan.pinned_[i] = true;
-      plan.bytes_ += store.bytes;
-    } else if (wish.on_failure == pin_failure_policy::fail) {
-      return tl::unexpected(refusal(stores, wish, there, store, !in_budget));
-    } else {
-      ++plan.left_pageable_;
+    return pin_plan{};
+  const auto fill = [&](bool stages) -> result<pin_plan> {
+    pin_plan plan;
+    plan.pinned_.resize(stores.size());
+    filling so_far{wish, there};
+    const pin_candidate buffers{.path = "staging buffers", .bytes = wish.staging_bytes};
+    if (stages && so_far.in_budget(buffers.bytes) && so_far.in_memory(buffers.bytes)) {
+      so_far.fill(buffers);
+      plan.stages_ = true;
+      plan.bytes_ = buffers.bytes;
     }
-  }
-  return plan;
+    for (std::size_t i = 0; i != stores.size(); ++i) {
+      const auto& store = stores[i];
+      if (store.bytes == 0 || stays(store, wish))
+        continue;
+      const auto in_budget = so_far.in_budget(store.bytes);
+      if (in_budget && so_far.in_memory(store.bytes)) {
+        so_far.fill(store);
+        plan.pinned_[i] = true;
+        plan.bytes_ += store.bytes;
+      } else if (wish.on_failure == pin_failure_policy::fail) {
+        return tl::unexpected(refusal(stores, wish, there, store, !in_budget));
+      } else {
+        ++plan.left_pageable_;
+      }
+    }
+    return plan;
+  };
+  auto direct = fill(false);
+  const auto any_stays =
+      std::ranges::any_of(stores, [&](const auto& store) { return stays(store, wish); });
+  if (!direct || wish.staging_bytes == 0 || (direct->left_pageable_ == 0 && !any_stays))
+    return direct;
+  auto staged = fill(true);
+  return staged && staged->stages_ ? staged : direct;
 }
 
 } // namespace ferry

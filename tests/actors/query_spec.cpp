@@ -167,7 +167,7 @@ TEST_CASE("a component is nowhere before it is placed", "[actors][query]") {
   queried run;
   placement half(*run.gpu, run.model, **plan_placement(*run.model, test::compact(test::both), {}),
                  {2, 2}, nullptr);
-  REQUIRE_FALSE(half.survey().empty());
+  REQUIRE_FALSE(half.survey(true).empty());
   half.carve_memory();
 
   for (const auto& [path, each] : half.components()) {

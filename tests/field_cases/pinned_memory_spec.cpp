@@ -199,14 +199,29 @@ TEST_CASE("a pin that fails leaves that store pageable, is reported, and the run
   CHECK(run.gpu().race_count() == 0);
 }
 
-TEST_CASE("a budget of two blocks pins two and streams the others from where they are",
+TEST_CASE("a budget of four blocks pins two and streams the others through two buffers",
           "[field_cases][B70]") {
   pinning_run run;
 
-  REQUIRE(run.enable(with_budget(2 * 256, pin_failure_policy::whole_block_fallback)));
+  REQUIRE(run.enable(with_budget(4 * 256, pin_failure_policy::whole_block_fallback)));
 
-  CHECK(run.state().pinned_bytes == 2 * 256);
+  CHECK(run.state().pinned_bytes == 4 * 256);
   CHECK(run.state().pageable_stores == block_count - 2);
+  CHECK(run.state().staged_stores == block_count - 2);
+  CHECK(run.right());
+  CHECK(run.gpu().counters().peak_pinned_bytes == 4 * 256);
+  CHECK(run.gpu().race_count() == 0);
+}
+
+TEST_CASE("a budget without room for the buffers pins what fits and streams from where it is",
+          "[field_cases][B70]") {
+  pinning_run run;
+
+  REQUIRE(run.enable(with_budget(256, pin_failure_policy::whole_block_fallback)));
+
+  CHECK(run.state().pinned_bytes == 256);
+  CHECK(run.state().pageable_stores == block_count - 1);
+  CHECK(run.state().staged_stores == 0);
   CHECK(run.right());
 }
 

@@ -107,6 +107,58 @@ TEST_CASE("stores that replace ordinary memory need room for one of them only",
   CHECK_FALSE(plan_pinning(stores({1000, 1000, 1000}, 0), strict, {.available = 2999}));
 }
 
+TEST_CASE("where stores are left, staging buffers come before the stores that fit",
+          "[offload][pin_plan]") {
+  const pin_wish wish{.budget = 1000, .on_failure = fall_back, .staging_bytes = 200};
+
+  const auto plan = plan_pinning(stores({600, 700, 300}), wish, {});
+
+  REQUIRE(plan);
+  CHECK(plan->stages());
+  CHECK(pinned(*plan, 3) == std::vector{true, false, false});
+  CHECK(plan->bytes() == 800);
+  CHECK(plan->left_pageable() == 2);
+}
+
+TEST_CASE("nothing is staged where every store is pinned, and nothing without room for the buffers",
+          "[offload][pin_plan]") {
+  const auto all = plan_pinning(stores({600, 700}), {.budget = 1300, .staging_bytes = 200}, {});
+  const auto none = plan_pinning(
+      stores({600, 100}), {.budget = 150, .on_failure = fall_back, .staging_bytes = 200}, {});
+
+  REQUIRE(all);
+  CHECK_FALSE(all->stages());
+  CHECK(all->bytes() == 1300);
+  REQUIRE(none);
+  CHECK_FALSE(none->stages());
+  CHECK(pinned(*none, 2) == std::vector{false, true});
+}
+
+TEST_CASE("mapped stores that are to be kept are staged, whatever the budget allows",
+          "[offload][pin_plan]") {
+  const auto policy = GENERATE(fail, fall_back);
+  auto both = stores({600, 700});
+  both.front().mapped = true;
+  pin_wish wish{.budget = 900, .on_failure = policy, .keep_mapped = true, .staging_bytes = 200};
+
+  const auto plan = plan_pinning(both, wish, {});
+  wish.budget = 700;
+  const auto tight = plan_pinning(both, wish, {});
+  wish.keep_mapped = false;
+  wish.budget = std::nullopt;
+  const auto copied = plan_pinning(both, wish, {});
+
+  REQUIRE(plan);
+  CHECK(plan->stages());
+  CHECK(pinned(*plan, 2) == std::vector{false, true});
+  CHECK(plan->bytes() == 900);
+  CHECK(plan->left_pageable() == 0);
+  REQUIRE(tight);
+  CHECK((tight->stages() || tight->pins(1)));
+  REQUIRE(copied);
+  CHECK(pinned(*copied, 2) == std::vector{true, true});
+}
+
 TEST_CASE("a plan pins no store that it was not asked about", "[offload][pin_plan]") {
   CHECK_FALSE(pin_plan{}.pins(0));
 }

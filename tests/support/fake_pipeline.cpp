@@ -65,10 +65,16 @@ public:
     return all;
   }
 
-  memory_kind originals_kind(std::size_t) const override { return memory_kind::pageable; }
+  memory_kind originals_kind(std::size_t storage) const override {
+    return parts_[storage]->mapped ? memory_kind::mapped : memory_kind::pageable;
+  }
 
   mutable_bytes writable_original(std::size_t storage) override {
     const auto& place = layout_.storages[storage];
+    if (std::exchange(parts_[storage]->mapped, false)) {
+      auto& file = parts_[storage]->file = std::move(parts_[storage]->bytes);
+      parts_[storage]->bytes = file;
+    }
     return mutable_bytes{parts_[storage]->bytes}.subspan(place.begin, place.bytes);
   }
 
@@ -397,6 +403,15 @@ fake_pipeline& fake_pipeline::plan(offload_plan plan) {
 
 fake_pipeline& fake_pipeline::offloads_itself(model_offload& own) {
   custom_ = &own;
+  return *this;
+}
+
+fake_pipeline& fake_pipeline::lies_in_files() {
+  std::set<const fake_module*> seen;
+  walk(root_, seen, [](const fake_module& each) {
+    for (const auto& [name, value] : each.own_tensors())
+      value->storage->mapped = true;
+  });
   return *this;
 }
 

@@ -22,6 +22,8 @@ struct fake_storage {
   std::vector<std::byte> bytes;
   std::size_t declared_bytes = 0; ///< What the tensors are told; more than `bytes` if it is meta.
   std::byte* current = nullptr;
+  bool mapped = false;         ///< `bytes` stand for pages of a file.
+  std::vector<std::byte> file; ///< Those pages, once something else took their place.
 };
 
 /// A tensor object; two names that hold one `fake_tensor` are tied.
@@ -177,6 +179,8 @@ public:
   fake_pipeline& declare(component_roles roles);
   fake_pipeline& plan(offload_plan plan);
   fake_pipeline& offloads_itself(model_offload& own);
+  /// Makes the weights that there are pages of mapped files.
+  fake_pipeline& lies_in_files();
   /// Makes the `n`th call of `make_unit` or of what installs a hook from now on (0: the next)
   /// throw.
   fake_pipeline& fail_after(std::size_t n);

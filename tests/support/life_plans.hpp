@@ -13,12 +13,21 @@
 /// Lives that fault sweeps go through, and the pipeline that lives them.
 namespace ferry::test {
 
-[[nodiscard]] inline std::shared_ptr<fake_pipeline> mortal_pipeline() {
-  auto made = std::make_shared<fake_pipeline>(tree());
+[[nodiscard]] inline std::shared_ptr<fake_pipeline> pipeline_of(const fake_node& root) {
+  auto made = std::make_shared<fake_pipeline>(root);
   auto plan = planned();
   plan.resident_dit_paths = {"transformer"};
   made->declare(roles).plan(plan);
   return made;
+}
+
+[[nodiscard]] inline std::shared_ptr<fake_pipeline> mortal_pipeline() {
+  return pipeline_of(tree());
+}
+
+/// Its denoiser's blocks take two pieces of `staged` each.
+[[nodiscard]] inline std::shared_ptr<fake_pipeline> larger_pipeline() {
+  return pipeline_of(tree(4, 3, 100));
 }
 
 /// Its encoder stages itself.
@@ -52,6 +61,14 @@ namespace ferry::test {
   return paths;
 }
 
+/// Allows so little that nothing is pinned but the staging buffers, of one piece each.
+[[nodiscard]] inline offload_config staged(offload_config config) {
+  config.chunk_bytes = 256;
+  config.pin_budget_bytes = 4 * config.chunk_bytes;
+  config.on_pin_failure = pin_failure_policy::whole_block_fallback;
+  return config;
+}
+
 [[nodiscard]] inline std::vector<life_plan> all_life_plans() {
   constexpr auto whole = R"({"mode":"module","components":["dit","text_encoder"]})";
   return {
@@ -70,6 +87,12 @@ namespace ferry::test {
        .calls = {"text_encoder", "transformer", "transformer", "vae", "text_encoder",
                  "transformer"},
        .stages = {"transformer", "text_encoder"},
+       .updated = "transformer"},
+      {.pipeline = larger_pipeline,
+       .config = staged(resident(2)),
+       .calls = {"transformer.blocks.0", "transformer.blocks.2", "transformer.blocks.3",
+                 "transformer.blocks.2"},
+       .stages = {"transformer"},
        .updated = "transformer"},
       {.pipeline = self_staging_pipeline,
        .config = compact(both),

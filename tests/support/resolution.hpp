@@ -49,17 +49,18 @@ inline offload_config legacy_resident(int layers) {
   return legacy(options);
 }
 
-inline fake_node dit(std::size_t count) {
-  return node("test.dit")->parameter("pos", {4})->child("blocks", blocks(count));
+inline fake_node dit(std::size_t count, std::int64_t elements = 16) {
+  return node("test.dit")->parameter("pos", {4})->child("blocks", blocks(count, elements));
 }
 
 inline fake_node encoder(std::size_t count) {
   return node("test.encoder")->child("embed", block())->child("block", blocks(count));
 }
 
-inline fake_node tree(std::size_t dit_blocks = 4, std::size_t encoder_blocks = 3) {
+inline fake_node tree(std::size_t dit_blocks = 4, std::size_t encoder_blocks = 3,
+                      std::int64_t dit_elements = 16) {
   return node("test.root")
-      ->child("transformer", dit(dit_blocks))
+      ->child("transformer", dit(dit_blocks, dit_elements))
       ->child("text_encoder", encoder(encoder_blocks))
       ->child("vae", node("test.vae")->parameter("weight", {4}));
 }

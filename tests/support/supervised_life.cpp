@@ -106,6 +106,10 @@ std::vector<start_step> supervised_life::steps() {
        [this, &system]() -> child_actor {
          return memory_ = faults_.wire(spawn_host_memory(system, {}));
        }},
+      {"host_packer",
+       [this, &system]() -> child_actor {
+         return packer_ = faults_.wire(spawn_host_packer(system, threading::pooled, gpu_));
+       }},
       {"copy_stream_worker",
        [this, &system]() -> child_actor {
          return copies_ = faults_.wire(spawn_copy_stream_worker(system, gpu_, supervisor_));
@@ -126,6 +130,7 @@ std::vector<start_step> supervised_life::steps() {
       {"offloader",
        [this, &system, options]() -> child_actor {
          auto how = options;
+         how.packer = packer_;
          if (ranks_)
            how.peers = {ranks_->gathers, ranks_->meeting, gathers_, gate_, ranks_->patience};
          offloader_ = faults_.wire(spawn_offloader(system, threading::pooled, gpu_, how, memory_,

@@ -120,6 +120,7 @@ private:
   supervisor_actor supervisor_;
   cache_retention_actor retention_;
   host_memory_actor memory_;
+  host_packer_actor packer_;
   copy_stream_actor copies_;
   block_prefetcher_actor prefetcher_;
   component_stager_actor stager_;

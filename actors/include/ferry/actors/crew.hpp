@@ -10,6 +10,7 @@
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
+#include <ferry/messages/host_packer.hpp>
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/rank_gate.hpp>
 #include <ferry/messages/supervisor.hpp>
@@ -27,6 +28,7 @@ struct crew {
 
   // Set once the supervisor has answered `start_children`.
   host_memory_actor memory;
+  host_packer_actor packer; ///< Null unless the device wants pinned sources.
   copy_stream_actor copies;
   block_prefetcher_actor prefetcher;
   comm_stream_actor gathers; ///< Null unless `runtime_options::ranks` is set.

@@ -9,6 +9,7 @@
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
+#include <ferry/messages/host_packer.hpp>
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/rank_gate.hpp>
 #include <ferry/messages/supervisor.hpp>
@@ -54,6 +55,7 @@ struct offloader_options {
   std::chrono::milliseconds acquire_deadline{60'000};
   std::chrono::milliseconds request_deadline{60'000}; ///< For each question to another actor.
   std::optional<rank_peers> peers = std::nullopt;     ///< Nothing: this rank is alone.
+  host_packer_actor packer = {};                      ///< Null: no block is staged.
   /// Null: of no node of the host's memory is known.
   std::shared_ptr<const numa_nodes> memory_nodes = nullptr;
 };
@@ -88,6 +90,9 @@ struct start_step {
 
 [[nodiscard]] host_memory_actor spawn_host_memory(caf::actor_system& system,
                                                   const host_memory_options& options);
+
+[[nodiscard]] host_packer_actor spawn_host_packer(caf::actor_system& system, threading where,
+                                                  std::shared_ptr<device> owner);
 
 [[nodiscard]] copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system,
                                                          std::shared_ptr<device> owner,

@@ -5,11 +5,13 @@
 
 #include <ferry/messages/caf.hpp>
 #include <ferry/messages/comm_stream.hpp>
+#include <ferry/messages/host_packer.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/values.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -23,6 +25,8 @@ struct open_copies {
   std::shared_ptr<streaming> through;
   comm_stream_actor gathers; ///< Gathers the blocks that are to be; null if none is.
   gather_pipelining pipelining = gather_pipelining::overlapped;
+  host_packer_actor packer = {}; ///< Packs the blocks that are staged; null if none is.
+  std::chrono::nanoseconds patience{std::chrono::minutes{1}}; ///< For each piece to be packed.
   causal_stamp stamp;
 };
 
@@ -65,7 +69,7 @@ struct close_copies {
 };
 
 /// Owns the copy stream of one device: moves weights from host masters to the device, in the order
-/// asked for. Handlers enqueue and never wait.
+/// asked for, through the packer where they are staged. Handlers enqueue and never wait.
 using copy_stream_actor = actor_interface<
     // Answers once the copies of the residents are enqueued and their event is recorded. Fails with
     // the device's failure, `busy` if a backend is open, or the cause of a drain.
@@ -78,7 +82,8 @@ using copy_stream_actor = actor_interface<
     // to the board, where the model thread sees it at once, and to the supervisor. Without an open
     // backend, or once drained, nothing happens.
     // A block that is gathered is published by the communication worker. Until it is enqueued, what
-    // was asked for later waits, except for gathers that find a free buffer.
+    // was asked for later waits, except for gathers that find a free buffer. So it waits for a
+    // block that is staged, which is a failed one if the packer fails or is too late.
     caf::result<void>(fetch_block),
     // Without an open backend, or once drained, nothing happens.
     caf::result<void>(piece_sent),

@@ -9,6 +9,7 @@
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/host_memory.hpp>
+#include <ferry/messages/host_packer.hpp>
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/rank_gate.hpp>
 #include <ferry/messages/supervisor.hpp>
@@ -84,5 +85,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::give_back_leases))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::query_host_memory))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::host_memory_state))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::open_packing))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::pack_piece))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_packing))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_packing))
 
 CAF_END_TYPE_ID_BLOCK(ferry_messages)

@@ -61,6 +61,9 @@ struct offload_config {
   std::map<component_name, weight_transfer> transfers = {}; ///< One entry for every component name.
   std::size_t resident_layers = 0;
   bool pin_memory = true;
+  /// Weights in pages of files stay there and are staged, where they would be copied to pinned
+  /// memory as a whole.
+  bool keep_mapped = false;
   bool use_hsdp = false;
   int group_size = 1;                  ///< Ranks that share weights; a fact of the topology.
   double registration_limit_gib = 0.0; ///< 0: no ceiling beyond what the system allows.

@@ -5,6 +5,7 @@
 
 #include <ferry/offload/host_master.hpp>
 #include <ferry/offload/pipeline.hpp>
+#include <ferry/offload/staging_buffers.hpp>
 #include <ferry/offload/staging_memory.hpp>
 #include <ferry/offload/unit_master.hpp>
 #include <ferry/platform/event.hpp>
@@ -58,9 +59,16 @@ public:
   [[nodiscard]] const event& ready() const noexcept { return ready_; }
   [[nodiscard]] event& last_use() noexcept { return last_use_; }
 
-  /// Takes memory, enqueues the copies, records `ready()` and binds the tensors. Loaded: does
-  /// nothing. After any failure the group is away and has no memory. Out of memory: makes the
-  /// staging memory release what it keeps, and tries once more.
+  /// From now on a master that is not pinned goes through `buffers`, which outlive the stager;
+  /// null: it is copied from where it is.
+  void stage_through(staging_buffers* buffers) noexcept { buffers_ = buffers; }
+  /// Returns whether it does.
+  [[nodiscard]] bool staged() const noexcept;
+
+  /// Takes memory, enqueues the copies, records `ready()` and binds the tensors; waits for staging
+  /// buffers to be free where the group goes through them. Loaded: does nothing. After any failure
+  /// the group is away and has no memory. Out of memory: makes the staging memory release what it
+  /// keeps, and tries once more.
   /// @throws device_error
   void load(stream& copies);
 
@@ -75,6 +83,7 @@ public:
 
 private:
   void bring(stream& copies);
+  void copy_all(stream& copies);
   void drop_region() noexcept;
 
   staging_memory* memory_;
@@ -83,6 +92,7 @@ private:
   event last_use_;
   std::optional<host_master> master_;
   mutable_bytes region_;
+  staging_buffers* buffers_ = nullptr;
 };
 
 } // namespace ferry

@@ -53,6 +53,7 @@ struct offload_state {
   std::size_t resident_bytes = 0; ///< On the device for as long as the backend is enabled.
   std::uint64_t pinned_bytes = 0;
   std::size_t pageable_stores = 0;  ///< Host copies left pageable although pinning was wanted.
+  std::size_t staged_stores = 0;    ///< Host copies that go through staging buffers.
   std::size_t misplaced_stores = 0; ///< Pinned ones with pages off the device's node.
   std::uint64_t peak_device_weight_bytes =
       0; ///< Most taken for them: all of the arena, and slots added.

@@ -47,6 +47,9 @@ inline constexpr wait_edge gather_waits_last_use{"gather_waits_last_use"};
 /// The host waits for the communication stream before the arena goes: gathers still write there.
 inline constexpr wait_edge drain_gathers_before_release{"drain_gathers_before_release"};
 
+/// The host waits for the last copy from a staging buffer before it packs the next piece there.
+inline constexpr wait_edge pack_waits_copy{"pack_waits_copy"};
+
 /// The host waits for the compute stream before it decides on more slots: what blocks have taken is
 /// known once they have run. Orders no memory.
 inline constexpr wait_edge slots_wait_compute{"slots_wait_compute"};
@@ -58,6 +61,9 @@ inline constexpr std::array gather_wait_edges{
     gather_waits_last_use,
     drain_gathers_before_release,
 };
+
+/// Every ordering that staging buffers rely on beside those of the copies out of them.
+inline constexpr std::array pack_wait_edges{pack_waits_copy};
 
 /// Every ordering that groups rely on beside the layerwise ones. As `all_wait_edges`, for whoever
 /// stages groups.
