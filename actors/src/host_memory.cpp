@@ -40,7 +40,7 @@ pin_lease host_memory::lease(const lease_host_memory& message) {
   if (refusal_)
     throw ferry_error{*refusal_};
   const auto holder = current_sender()->id();
-  auto granted = budget_.lease(holder, message.who, message.stores, message.wish,
+  auto granted = budget_.lease(holder, message.who, {message.stores, message.wish, message.pages},
                                read_host_limits(options_.root));
   if (!granted)
     throw ferry_error{std::move(granted.error())};
@@ -50,7 +50,7 @@ pin_lease host_memory::lease(const lease_host_memory& message) {
 }
 
 void host_memory::settle(const settle_lease& message) {
-  if (!budget_.settle(message.id, message.bytes))
+  if (!budget_.settle(message.id, message.pinned, message.registered))
     throw ferry_error{
         {errc::stale_handle, "lease " + std::to_string(static_cast<std::uint64_t>(message.id)) +
                                  " is not held; ask for a new one"}};
@@ -61,11 +61,12 @@ void host_memory::take_back(std::uint64_t holder) {
   for (const auto& each : budget_.give_back_all(holder))
     log(log_level::warn, "ferry.actors",
         "take back lease who=" + each.who + " bytes=" + std::to_string(each.bytes) +
-            " reason=its holder ended");
+            " registered=" + std::to_string(each.registered) + " reason=its holder ended");
 }
 
 host_memory_state host_memory::describe() const {
   return {.pinned = budget_.pinned(),
+          .registered = budget_.registered(),
           .ceiling = budget_.ceiling(),
           .host = read_host_limits(options_.root),
           .leases = budget_.leases()};

@@ -104,6 +104,8 @@ void offloader::continue_release() {
   if (!releasing_.pending())
     return;
   if (phase_ == phase::idle) {
+    if (me_ && abandoned_registrations(*owner_) != 0)
+      retry_pages();
     releasing_.deliver(answered{me_ ? observed({}) : causal_stamp{}});
     me_.reset();
     releasing_ = {};
@@ -126,12 +128,19 @@ void offloader::continue_release() {
   phase_ = phase::disabling;
   owed_ = nullptr;
   tear_down({}, [this](const result<void>& outcome) {
-    phase_ = outcome ? phase::idle : phase::incomplete;
+    phase_ = placement_ == nullptr ? phase::idle : phase::incomplete;
     if (outcome || --release_attempts_ > 0)
       continue_release();
     else
       deliver_release(outcome.error());
   });
+}
+
+// What an earlier disable or enable could not give back.
+void offloader::retry_pages() {
+  const host_thread::scope scope{*me_};
+  for (const auto& each : retry_registrations(*owner_))
+    log(log_level::error, "ferry.actors", "keep pages registered reason=" + ferry::describe(each));
 }
 
 void offloader::deliver_release(const failure& reason) {
@@ -180,6 +189,9 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.slot_bytes = plan.transfers.slot_bytes;
   state.resident_bytes = plan.transfers.resident_bytes;
   state.pinned_bytes = placement_->pinned_bytes();
+  state.registered_bytes = placement_->registered_bytes();
+  if (const auto& reason = placement_->not_registered())
+    state.not_registered = ferry::describe(*reason);
   state.pageable_stores = placement_->pageable_stores();
   state.staged_stores = placement_->staged_stores();
   state.misplaced_stores = placement_->misplaced_stores();

@@ -59,6 +59,7 @@ private:
   void drain(const drain_child& message);
   caf::result<answered> release(const release_child& message);
   void continue_release();
+  void retry_pages();
   void deliver_release(const failure& reason);
 
   // Enable: plan, lease pinned memory, take device memory, prepare, load residents, bind them, open

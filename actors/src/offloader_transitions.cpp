@@ -13,6 +13,12 @@ namespace ferry {
 caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   check_idle();
   FERRY_ASSERT(message.subject != nullptr);
+  if (message.lease != nullptr &&
+      message.config.strategy != offload_strategy::distributed_layer_wise)
+    throw ferry_error{{errc::unsupported, "strategy is " +
+                                              std::string{to_string(message.config.strategy)} +
+                                              "; expected distributed_layer_wise for weights in a "
+                                              "lease"}};
   auto claim = pipeline_claim::take(message.subject);
   if (!claim) {
     leave_ranks_because(claim.error());
@@ -34,8 +40,8 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   if (options_.peers)
     ballot_ = make_ballot(owner_->traits().name, (*planned)->pipeline, message.config,
                           options_.slots, (*planned)->transfers);
-  auto made = std::make_unique<placement>(*owner_, message.subject, std::move(**planned), slots(),
-                                          options_.memory_nodes);
+  auto made = std::make_unique<placement>(*owner_, message.subject, message.lease,
+                                          std::move(**planned), slots(), options_.memory_nodes);
   claim_ = std::move(*claim);
   return place(std::move(made), message.stamp);
 }
@@ -146,11 +152,14 @@ caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const cau
 void offloader::lease(std::vector<pin_candidate> stores, const causal_stamp& stamp) {
   const auto& plan = placement_->plan();
   tell(this, host_memory_, give_back_leases{}); // In case the last backend's was lost.
-  inquire(this, host_memory_, options_.request_deadline,
-          lease_host_memory{plan.pipeline, std::move(stores), plan.pinning})
+  inquire(
+      this, host_memory_, options_.request_deadline,
+      lease_host_memory{plan.pipeline, std::move(stores), plan.pinning, placement_->pages_wanted()})
       .then(
           [this, stamp](const pin_lease& granted) {
             lease_ = granted.id;
+            if (granted.no_pages)
+              placement_->leave_pages(*granted.no_pages);
             take_memory(granted.plan, stamp);
           },
           [this](const caf::error& reason) { abandon_enable(to_failure(reason)); });
@@ -193,6 +202,7 @@ void offloader::prepare(const pin_plan& pins, const result<causal_stamp>& carved
   }
   auto prepared = attempt([&] {
     const host_thread::scope scope{*me_, *carved};
+    placement_->register_pages(owner_);
     placement_->prepare(port_, group_port_, pins);
     return owner_->stamp();
   });
@@ -201,7 +211,8 @@ void offloader::prepare(const pin_plan& pins, const result<causal_stamp>& carved
     return;
   }
   if (lease_)
-    tell(this, host_memory_, settle_lease{*lease_, placement_->pinned_bytes()});
+    tell(this, host_memory_,
+         settle_lease{*lease_, placement_->pinned_bytes(), placement_->registered_bytes()});
   ask_packer(open_packing{placement_->through(), *prepared}, [this](result<answered> opened) {
     if (opened)
       load_residents(opened->stamp);
@@ -308,8 +319,8 @@ void offloader::finish_enable(const causal_stamp& primed) {
 
 void offloader::abandon_enable(failure cause) {
   leave_ranks_because(cause);
-  tear_down({}, [this, cause = std::move(cause)](const result<void>& outcome) {
-    phase_ = outcome ? phase::idle : phase::incomplete;
+  tear_down({}, [this, cause = std::move(cause)](const result<void>&) {
+    phase_ = placement_ == nullptr ? phase::idle : phase::incomplete;
     enabling_.deliver(to_error(cause));
     enabling_ = {};
     continue_release();
@@ -331,7 +342,7 @@ caf::result<answered> offloader::disable(const disable_backend& message) {
   auto promise = make_response_promise<answered>();
   owe(promise);
   tear_down(observed(message.stamp), [this, promise](const result<void>& outcome) {
-    phase_ = outcome ? phase::idle : phase::incomplete;
+    phase_ = placement_ == nullptr ? phase::idle : phase::incomplete;
     if (outcome)
       deliver(promise, result<answered>{answered{observed({})}});
     else

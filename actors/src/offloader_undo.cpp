@@ -193,6 +193,7 @@ result<void> offloader::take_back() {
     const host_thread::scope scope{*me_};
     if (auto undone = placement_->take_back(); !undone)
       return undone;
+    auto ended = placement_->end_lease();
     port_->close();
     port_ = nullptr;
     group_port_->close();
@@ -204,7 +205,10 @@ result<void> offloader::take_back() {
     lease_.reset();
     tell(this, host_memory_, give_back_leases{});
     log(log_level::info, "ferry.actors", "disable backend");
-    return {};
+    if (!ended)
+      log(log_level::error, "ferry.actors",
+          "close host weights reason=" + ferry::describe(ended.error()));
+    return ended;
   });
 }
 
@@ -255,7 +259,7 @@ result<void> offloader::undo_alone() {
     undone = withdraw_permits();
     if (undone)
       undone = take_back();
-    if (undone)
+    if (placement_ == nullptr)
       break;
   }
   return undone;

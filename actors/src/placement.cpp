@@ -74,6 +74,13 @@ result<void> check_loaded(const transfer_plan& transfers) {
   return {};
 }
 
+std::optional<std::uint64_t> bytes_of_gib(double limit) {
+  constexpr auto gib = 1024.0 * 1024.0 * 1024.0;
+  if (limit <= 0)
+    return std::nullopt;
+  return static_cast<std::uint64_t>(std::min(limit, 1e9) * gib);
+}
+
 pin_candidate candidate(const std::string& path, const weight_unit& unit) {
   pin_candidate made{.path = path, .bytes = unit.layout().bytes};
   const auto& storages = unit.layout().storages;
@@ -110,6 +117,7 @@ plan_placement(const pipeline& subject, const offload_config& config, rank_place
                                   .budget = config.pin_budget_bytes,
                                   .on_failure = config.on_pin_failure,
                                   .keep_mapped = config.keep_mapped},
+                      .most_registered = bytes_of_gib(config.registration_limit_gib),
                       .piece_bytes = config.chunk_bytes,
                       .transfers = plan_transfers(*resolved),
                       .components = {},
@@ -152,10 +160,11 @@ result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
           describe_rest(transfers, slots) + ")"});
 }
 
-placement::placement(device& owner, std::shared_ptr<pipeline> subject, placement_plan plan,
-                     slot_numbers slots, std::shared_ptr<const numa_nodes> memory_nodes)
-    : owner_(&owner), subject_(std::move(subject)), plan_(std::move(plan)),
-      slots_(plan_.transfers.blocks.empty() ? slot_numbers{0, 0} : slots),
+placement::placement(device& owner, std::shared_ptr<pipeline> subject,
+                     std::shared_ptr<host_lease> lease, placement_plan plan, slot_numbers slots,
+                     std::shared_ptr<const numa_nodes> memory_nodes)
+    : owner_(&owner), subject_(std::move(subject)), lease_(std::move(lease)),
+      plan_(std::move(plan)), slots_(plan_.transfers.blocks.empty() ? slot_numbers{0, 0} : slots),
       memory_nodes_(std::move(memory_nodes)),
       through_(std::make_shared<streaming>(owner, plan_.transfers, slots_.first, slots_.most)),
       groups_(std::make_shared<staging>(owner, plan_.transfers)) {}
@@ -272,6 +281,13 @@ void placement::make_units() {
   for (const auto& each : plan_.transfers.groups)
     group_units_.push_back(each.layout.bytes == 0 ? nullptr
                                                   : subject_->make_unit(each.path, each.layout));
+  for (auto* units : {&blocks_, &residents_})
+    for (auto& each : *units)
+      each.leased = is_leased(*each.unit);
+  leased_groups_.resize(group_units_.size());
+  for (std::size_t i = 0; i != group_units_.size(); ++i)
+    leased_groups_[i] = group_units_[i] != nullptr && is_leased(*group_units_[i]);
+  units_made_ = true;
 }
 
 std::vector<pin_candidate> placement::survey(bool packs) {
@@ -279,6 +295,7 @@ std::vector<pin_candidate> placement::survey(bool packs) {
     return {};
   make_units();
   plan_.pinning.useful = owner_->traits().wants_pinned_sources;
+  plan_.pinning.keep_mapped = plan_.pinning.keep_mapped || lease_ != nullptr;
   std::vector<pin_candidate> stores;
   std::size_t largest_block = 0;
   std::size_t largest_group = 0;
@@ -301,6 +318,7 @@ std::vector<pin_candidate> placement::survey(bool packs) {
   block_staging_ = staging_buffers::size_for(largest_block, plan_.piece_bytes);
   group_staging_ = staging_buffers::size_for(largest_group, plan_.piece_bytes);
   plan_.pinning.staging_bytes = staging_buffers::count * (block_staging_ + group_staging_);
+  plan_pages();
   return stores;
 }
 
@@ -350,11 +368,12 @@ void placement::place_groups(const pin_plan& pins) {
     if (group_units_[i] == nullptr)
       continue;
     auto& group = groups_->groups()[i];
-    const stager_options how{.path = group.path, .pin = pins.pins(blocks_.size() + i)};
+    const stager_options how{.path = group.path,
+                             .master = options_of(pins.pins(blocks_.size() + i))};
     group.stager = std::make_unique<module_stager>(*owner_, std::move(group_units_[i]), how,
                                                    groups_->memory_of(i));
     if (!is_kept(*group.stager->master()))
-      count_pageable(group.stager->bytes(), group.stager->pinned_bytes());
+      count_pageable(group.stager->master()->segments());
   }
 }
 
@@ -366,14 +385,14 @@ void placement::place_blocks(const pin_plan& pins) {
       place_shard(i, pins.pins(i));
       continue;
     }
-    placed.master = make_master(*owner_, *placed.unit, pins.pins(i));
+    placed.master = make_master(*owner_, *placed.unit, options_of(pins.pins(i)));
     const auto pinned = placed.master->whole().size();
     placed.displaced = true;
     placed.unit->park();
     if (pinned != 0)
       placed.unit->drop_originals();
     if (!is_kept(*placed.master))
-      count_pageable(placed.master->bytes(), pinned);
+      count_pageable(placed.master->segments());
     through_->add_sources(plan_.transfers.blocks[i].id, placed.master->segments());
   }
 }
@@ -388,14 +407,14 @@ const gather_manifest* placement::manifest_of(std::size_t block) const noexcept 
 void placement::place_shard(std::size_t block, bool pin) {
   auto& placed = blocks_[block];
   const auto& manifest = *manifest_of(block);
-  placed.master = make_master(*owner_, *placed.unit, false);
+  placed.master = make_master(*owner_, *placed.unit, {.pin = false});
   if (pin)
     placed.shard = host_shard::pinned(*owner_, *placed.master, manifest, plan_.rank);
   else
     placed.shard = host_shard::kept(*placed.master, manifest, plan_.rank);
   placed.displaced = true;
   placed.unit->park();
-  count_pageable(manifest.shard_bytes(), placed.shard->whole().size());
+  count_pageable(placed.shard->segments());
   through_->add_shard(plan_.transfers.blocks[block].id, {&manifest, &*placed.shard});
 }
 
@@ -406,16 +425,19 @@ bool placement::is_kept(const host_master& master) const noexcept {
          });
 }
 
-void placement::count_pageable(std::size_t bytes, std::size_t pinned) noexcept {
+void placement::count_pageable(std::span<const host_master::segment> from) noexcept {
   const auto& wish = plan_.pinning;
-  if (wish.wanted && wish.useful && bytes != 0 && pinned == 0)
+  const auto is_slow = std::ranges::any_of(from, [](const host_master::segment& each) {
+    return each.kind != memory_kind::pinned && each.kind != memory_kind::registered;
+  });
+  if (wish.wanted && wish.useful && is_slow)
     ++pageable_stores_;
 }
 
 // Residents are loaded once: their originals are good enough as sources.
 void placement::place_residents() {
   for (std::size_t i = 0; i != residents_.size(); ++i) {
-    residents_[i].master = make_master(*owner_, *residents_[i].unit, false);
+    residents_[i].master = make_master(*owner_, *residents_[i].unit, {.pin = false});
     through_->add_resident(resident_regions_[i], residents_[i].master->segments());
   }
 }

@@ -8,7 +8,9 @@
 #include <ferry/offload/component_states.hpp>
 #include <ferry/offload/config.hpp>
 #include <ferry/offload/group_gate.hpp>
+#include <ferry/offload/host_lease.hpp>
 #include <ferry/offload/host_master.hpp>
+#include <ferry/offload/host_registration.hpp>
 #include <ferry/offload/offload_state.hpp>
 #include <ferry/offload/pin_plan.hpp>
 #include <ferry/offload/pipeline.hpp>
@@ -36,8 +38,9 @@ namespace ferry {
 struct placement_plan {
   std::string pipeline; ///< Its class, as reports name it.
   offload_strategy strategy = offload_strategy::layer_wise;
-  pin_wish pinning;            ///< `useful` is decided by the device.
-  std::size_t piece_bytes = 0; ///< Most of a staged unit at a time.
+  pin_wish pinning;                             ///< `useful` is decided by the device.
+  std::optional<std::uint64_t> most_registered; ///< Bytes of pages. Nothing: no ceiling.
+  std::size_t piece_bytes = 0;                  ///< Most of a staged unit at a time.
   transfer_plan transfers;
   std::map<std::string, component_state> components;
   std::map<std::string, component_units> units; ///< By component, as `components`.
@@ -85,8 +88,10 @@ struct slot_numbers {
 /// part of an enable. A failed enable, a disable and a stop all run that one undo.
 class placement {
 public:
-  placement(device& owner, std::shared_ptr<pipeline> subject, placement_plan plan,
-            slot_numbers slots, std::shared_ptr<const numa_nodes> memory_nodes);
+  /// @param lease is what weights of the pipeline lie in; null: all are its own
+  placement(device& owner, std::shared_ptr<pipeline> subject, std::shared_ptr<host_lease> lease,
+            placement_plan plan, slot_numbers slots,
+            std::shared_ptr<const numa_nodes> memory_nodes);
   placement(device& owner, std::shared_ptr<const bare_weights> weights, slot_numbers slots);
   placement(const placement&) = delete;
   placement& operator=(const placement&) = delete;
@@ -101,6 +106,12 @@ public:
   [[nodiscard]] std::size_t pageable_stores() const noexcept { return pageable_stores_; }
   /// Returns how many stores go through staging buffers.
   [[nodiscard]] std::size_t staged_stores() const noexcept;
+  /// Returns what the device has registered of leased weights.
+  [[nodiscard]] std::uint64_t registered_bytes() const noexcept;
+  /// Returns why there is nothing registered; nothing if there is, or no weights are leased.
+  [[nodiscard]] const std::optional<failure>& not_registered() const noexcept {
+    return not_registered_;
+  }
   /// Returns how many pinned stores have pages off the node of the device.
   [[nodiscard]] std::size_t misplaced_stores() const noexcept { return misplaced_stores_; }
   [[nodiscard]] std::size_t device_bytes() const noexcept {
@@ -137,6 +148,16 @@ public:
   /// @param packs there is somebody who packs blocks that are staged
   [[nodiscard]] std::vector<pin_candidate> survey(bool packs);
 
+  /// Returns the bytes of pages that are to be registered. @pre `survey`
+  [[nodiscard]] std::uint64_t pages_wanted() const noexcept { return pages_wanted_; }
+
+  /// Leaves the pages as they are. Leased weights are copied from them all the same.
+  void leave_pages(failure reason);
+
+  /// Registers the pages that are wanted, all of them or none: then they are left as they are.
+  /// @throws ferry_error `incomplete` if none are to be registered but some are left
+  void register_pages(const std::shared_ptr<device>& owner);
+
   /// Takes the memory on the device. Touches nothing of the pipeline; a failure has changed
   /// nothing.
   /// @throws ferry_error `out_of_device_memory`
@@ -160,9 +181,15 @@ public:
   void add_slots_worth_having(std::optional<std::uint64_t> ceiling);
 
   /// Takes the hooks off, makes the tensors ordinary and gives the memory back. Fails with
-  /// `incomplete` if a hook stays or a unit could not be restored: then keeps it, its master and
-  /// all memory, and may be repeated. @pre no work on the device touches the memory any more
+  /// `incomplete` if a hook stays, a unit could not be restored or pages stay registered: then
+  /// keeps it, its master and all memory, and may be repeated. @pre no work on the device touches
+  /// the memory any more
   [[nodiscard]] result<void> take_back();
+
+  /// Closes the lease, of which the pipeline has copies now. Lets go of it instead if pages of it
+  /// are left with a device that has failed for good, or if nothing of the pipeline was touched.
+  /// Fails as `host_lease::close`, and is over then too. @pre `take_back`
+  [[nodiscard]] result<void> end_lease();
 
 private:
   struct placed_unit {
@@ -170,10 +197,17 @@ private:
     std::optional<host_master> master;
     std::optional<host_shard> shard; ///< What this rank sends of a block that ranks gather.
     std::string path;
+    bool leased = false;    ///< Some of its originals are in the lease.
     bool displaced = false; ///< Not ordinary, or on the way there.
     object_id hooked{};     ///< The module with our hook, 0 if none.
   };
 
+  [[nodiscard]] bool is_leased(const weight_unit& unit) const;
+  void plan_pages();
+  void own_originals(weight_unit& unit) const;
+  [[nodiscard]] weight_unit& unit_of_group(std::size_t index);
+  [[nodiscard]] master_options options_of(bool pin) const noexcept;
+  [[nodiscard]] std::optional<failure> unregister_pages();
   [[nodiscard]] std::vector<unit_store> stores();
   [[nodiscard]] result<weight_places> places_in(const std::string& component);
   void point_sources() noexcept;
@@ -188,7 +222,7 @@ private:
   void make_staging(const pin_plan& pins);
   /// Returns whether a master is in files because it is to stay there.
   [[nodiscard]] bool is_kept(const host_master& master) const noexcept;
-  void count_pageable(std::size_t bytes, std::size_t pinned) noexcept;
+  void count_pageable(std::span<const host_master::segment> from) noexcept;
   void count_misplaced(bool preferred);
   [[nodiscard]] bool add_slot(std::optional<std::uint64_t> ceiling);
   [[nodiscard]] std::optional<failure> unhook_all();
@@ -196,6 +230,13 @@ private:
 
   device* owner_;
   std::shared_ptr<pipeline> subject_;
+  std::shared_ptr<host_lease> lease_;
+  std::unique_ptr<host_registration> registered_;
+  std::optional<failure> not_registered_;
+  std::vector<const_bytes> leased_sources_; ///< What copies are to read of the lease.
+  std::uint64_t pages_wanted_ = 0;
+  bool units_made_ = false; ///< All of them.
+  bool pages_left_ = false; ///< Some stay registered, and the lease with them.
   std::shared_ptr<const bare_weights> bare_;
   placement_plan plan_;
   slot_numbers slots_;
@@ -213,6 +254,7 @@ private:
   std::size_t misplaced_stores_ = 0;
   std::shared_ptr<staging> groups_;
   std::vector<std::unique_ptr<weight_unit>> group_units_; ///< Until their stagers own them.
+  std::vector<bool> leased_groups_;                       ///< As `leased` of a unit.
   std::vector<object_id> group_hooks_;                    ///< Modules with our hook.
 };
 

@@ -24,6 +24,8 @@ result<void> placement::take_back() {
   auto kept = unhook_all();
   if (!kept)
     kept = restore_all();
+  if (!kept)
+    kept = unregister_pages();
   if (kept)
     return tl::unexpected(failure{
         errc::incomplete, "the backend is not fully disabled; disable again: " + kept->detail,
@@ -31,6 +33,7 @@ result<void> placement::take_back() {
   through_->close();
   groups_->close();
   group_units_.clear();
+  leased_groups_.clear();
   blocks_.clear();
   residents_.clear();
   watch_.reset();
@@ -62,23 +65,38 @@ std::optional<failure> placement::restore_all() {
   std::optional<failure> first;
   for (auto* group : {&blocks_, &residents_})
     for (auto& each : *group) {
-      if (!each.displaced)
+      if (!each.displaced && !each.leased)
         continue;
-      if (auto back = attempt([&] { each.unit->restore(each.master->whole()); }); !back) {
+      auto back = attempt([&] {
+        if (each.leased)
+          own_originals(*each.unit);
+        if (each.displaced)
+          each.unit->restore(each.master->whole());
+      });
+      if (!back) {
         note(first, about(std::move(back.error()), each.path), "keep master unit=" + each.path);
       } else {
         each.displaced = false;
+        each.leased = false;
         each.shard.reset();
         each.master.reset();
       }
     }
-  for (auto& each : groups_->groups()) {
-    if (each.stager == nullptr)
-      continue;
-    if (auto back = attempt([&] { each.stager->restore(); }); !back)
+  for (std::size_t i = 0; i != group_units_.size(); ++i) {
+    auto& each = groups_->groups()[i];
+    auto back = attempt([&] {
+      if (units_made_ && leased_groups_[i])
+        own_originals(unit_of_group(i));
+      if (each.stager != nullptr)
+        each.stager->restore();
+    });
+    if (!back) {
       note(first, about(std::move(back.error()), each.path), "keep master unit=" + each.path);
-    else
+    } else {
       each.stager.reset();
+      if (units_made_)
+        leased_groups_[i] = false;
+    }
   }
   return first;
 }

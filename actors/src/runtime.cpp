@@ -174,6 +174,12 @@ result<void> runtime::enable(std::shared_ptr<pipeline> subject, const offload_co
       .map([](const std::shared_ptr<block_gate>&) {});
 }
 
+result<void> runtime::enable(std::shared_ptr<pipeline> subject, const offload_config& config,
+                             std::shared_ptr<host_lease> lease) {
+  return impl_->enable(enable_pipeline{std::move(subject), config, {}, std::move(lease)})
+      .map([](const std::shared_ptr<block_gate>&) {});
+}
+
 result<std::shared_ptr<block_gate>> runtime::enable(std::shared_ptr<const bare_weights> weights) {
   return impl_->enable(enable_weights{std::move(weights), {}});
 }

@@ -15,14 +15,10 @@
 namespace ferry {
 namespace {
 
-/// A pipeline with the lease its weights lie in: whoever shares the one keeps the other.
-struct leased_pipeline {
-  std::unique_ptr<host_lease> lease; // Goes last.
-  std::shared_ptr<pipeline> model;
-};
-
-result<std::shared_ptr<pipeline>> with_lease(const std::shared_ptr<pipeline>& model,
-                                             const host_weight_plan& plan) {
+result<std::shared_ptr<host_lease>> take_lease(const std::optional<host_weight_plan>& of) {
+  if (!of || of->backing != host_weight_backing::host_weight_runtime)
+    return nullptr;
+  const auto& plan = *of;
   if (plan.carrier == nullptr)
     return tl::unexpected(failure{errc::invalid_pipeline,
                                   "the host weight plan is backed by host_weight_runtime and has "
@@ -33,8 +29,7 @@ result<std::shared_ptr<pipeline>> with_lease(const std::shared_ptr<pipeline>& mo
   if ((*lease)->closed())
     return tl::unexpected(
         failure{errc::stale_handle, "the lease of the host weights is closed; load them again"});
-  const auto both = std::make_shared<leased_pipeline>(leased_pipeline{std::move(*lease), model});
-  return std::shared_ptr<pipeline>{both, model.get()};
+  return std::shared_ptr<host_lease>{std::move(*lease)};
 }
 
 bool is_bound(const std::shared_ptr<const module_node>& root, const std::string& name) {
@@ -91,19 +86,15 @@ public:
       return tl::unexpected(failure{errc::already_enabled,
                                     "the runtime offloads another pipeline; disable that first"});
     ours_ = true;
-    auto subject = model;
     if (plan_ && plan_->backing == host_weight_backing::checkpoint_mmap)
       if (auto bound = check_bindings(*model, *plan_); !bound)
         return bound;
-    if (plan_ && plan_->backing == host_weight_backing::host_weight_runtime) {
-      auto leased = with_lease(model, *plan_);
-      if (!leased)
-        return tl::unexpected(std::move(leased.error()));
-      subject = std::move(*leased);
-    }
+    auto lease = take_lease(plan_);
+    if (!lease)
+      return tl::unexpected(std::move(lease.error()));
     auto config = config_;
     config.keep_mapped = config_.keep_mapped || plan_.has_value();
-    if (auto enabled = through_->enable(std::move(subject), config); !enabled)
+    if (auto enabled = through_->enable(model, config, std::move(*lease)); !enabled)
       return enabled;
     return check_plan_is_used();
   }

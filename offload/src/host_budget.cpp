@@ -10,30 +10,52 @@ namespace ferry {
 
 host_budget::host_budget(std::optional<std::uint64_t> ceiling) : ceiling_(ceiling) {}
 
-result<pin_lease> host_budget::lease(std::uint64_t holder, std::string who,
-                                     std::span<const pin_candidate> stores, pin_wish wish,
+result<pin_lease> host_budget::lease(std::uint64_t holder, std::string who, lease_wish wish,
                                      const host_limits& now) {
-  if (ceiling_ && (!wish.budget || *ceiling_ < *wish.budget)) {
-    wish.budget = ceiling_;
-    wish.budget_option = "runtime_options::pinned_memory";
-  }
   pin_allowance there{.pinned = pinned(), .available = now.available, .decided_by = now.decided_by};
+  auto& pinning = wish.pinning;
+  if (ceiling_ && (!pinning.budget || *ceiling_ < *pinning.budget)) {
+    pinning.budget = ceiling_;
+    pinning.budget_option = "runtime_options::pinned_memory";
+    there.pinned += registered();
+  }
   if (there.available)
-    there.available = *there.available - std::min(*there.available, sum(true));
-  auto plan = plan_pinning(stores, wish, there);
+    there.available = *there.available - std::min(*there.available, open());
+  auto plan = plan_pinning(wish.stores, pinning, there);
   if (!plan)
     return tl::unexpected(std::move(plan.error()));
+  auto refused = against_pages(wish.pages, plan->bytes(), there);
   const lease_id id{++last_id_};
-  leases_.emplace(id, held{holder, {std::move(who), plan->bytes()}, true});
-  return pin_lease{id, std::move(*plan)};
+  leases_.emplace(id,
+                  held{holder, {std::move(who), plan->bytes(), refused ? 0 : wish.pages}, true});
+  return pin_lease{id, std::move(*plan), std::move(refused)};
 }
 
-bool host_budget::settle(lease_id id, std::uint64_t bytes) {
+std::optional<failure> host_budget::against_pages(std::uint64_t pages, std::uint64_t stores,
+                                                  const pin_allowance& there) const {
+  const auto held = pinned() + registered() + stores;
+  const auto asked = "registering takes " + std::to_string(pages) + " bytes of pages; ";
+  if (pages == 0)
+    return std::nullopt;
+  if (ceiling_ && held + pages > *ceiling_)
+    return failure{errc::out_of_host_memory,
+                   asked + "runtime_options::pinned_memory allows " + std::to_string(*ceiling_) +
+                       ", and " + std::to_string(held) + " are pinned or registered"};
+  if (there.available && stores + pages > *there.available)
+    return failure{errc::out_of_host_memory,
+                   asked + std::to_string(*there.available) + " are available by " +
+                       there.decided_by + ", and " + std::to_string(stores) + " are to be pinned"};
+  return std::nullopt;
+}
+
+bool host_budget::settle(lease_id id, std::uint64_t pinned, std::uint64_t registered) {
   const auto found = leases_.find(id);
   if (found == leases_.end())
     return false;
-  FERRY_ASSERT(bytes <= found->second.entry.bytes);
-  found->second.entry.bytes = bytes;
+  auto& entry = found->second.entry;
+  FERRY_ASSERT(pinned <= entry.bytes && registered <= entry.registered);
+  entry.bytes = pinned;
+  entry.registered = registered;
   found->second.open = false;
   return true;
 }
@@ -50,7 +72,24 @@ std::vector<lease_entry> host_budget::give_back_all(std::uint64_t holder) {
 }
 
 std::uint64_t host_budget::pinned() const noexcept {
-  return sum(false);
+  std::uint64_t bytes = 0;
+  for (const auto& [id, each] : leases_)
+    bytes += each.entry.bytes;
+  return bytes;
+}
+
+std::uint64_t host_budget::registered() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& [id, each] : leases_)
+    bytes += each.entry.registered;
+  return bytes;
+}
+
+std::uint64_t host_budget::open() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& [id, each] : leases_)
+    bytes += each.open ? each.entry.bytes + each.entry.registered : 0;
+  return bytes;
 }
 
 std::vector<lease_entry> host_budget::leases() const {
@@ -58,14 +97,6 @@ std::vector<lease_entry> host_budget::leases() const {
   for (const auto& [id, each] : leases_)
     all.push_back(each.entry);
   return all;
-}
-
-std::uint64_t host_budget::sum(bool open_only) const noexcept {
-  std::uint64_t bytes = 0;
-  for (const auto& [id, each] : leases_)
-    if (each.open || !open_only)
-      bytes += each.entry.bytes;
-  return bytes;
 }
 
 } // namespace ferry

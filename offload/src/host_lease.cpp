@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 #include <ranges>
@@ -62,6 +63,13 @@ std::optional<failure> run(const host_lease::closer& close) noexcept {
 }
 
 } // namespace
+
+bool leased_weights::maps(const_bytes range) const noexcept {
+  return std::ranges::any_of(regions, [&](const mapped_region& each) {
+    return range.data() >= each.bytes.data() &&
+           range.data() + range.size() <= each.bytes.data() + each.bytes.size();
+  });
+}
 
 host_lease::host_lease(leased_weights weights, release how)
     : weights_(std::move(weights)), how_(std::move(how)), owner_(::getpid()) {}

@@ -11,8 +11,10 @@ namespace ferry {
 
 namespace {
 
+// What is registered may end between two storages that lie side by side.
 bool continues(const host_master::segment& before, const host_master::segment& next) noexcept {
-  return next.kind == before.kind && next.offset == before.offset + before.source.size() &&
+  return next.kind == before.kind && next.kind != memory_kind::registered &&
+         next.offset == before.offset + before.source.size() &&
          next.source.data() == before.source.data() + before.source.size();
 }
 

@@ -30,7 +30,7 @@ module_stager::module_stager(device& owner, std::unique_ptr<weight_unit> unit,
                              stager_options options, staging_memory& memory)
     : memory_(&memory), unit_(std::move(unit)), ready_(owner), last_use_(owner) {
   require_stageable(unit_->layout(), options.path);
-  master_ = make_master(owner, *unit_, options.pin);
+  master_ = make_master(owner, *unit_, options.master);
   unit_->park();
   if (pinned_bytes() != 0)
     unit_->drop_originals();

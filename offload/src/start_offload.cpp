@@ -32,7 +32,8 @@ public:
       return started_offload{subject_.model(), nullptr};
     }
     if (auto enabled = (*built)->enable(subject_.model()); !enabled) {
-      may_retry_ = state_ && state_->allow_fresh_retry();
+      const auto cleaned_up = enabled.error().code != errc::incomplete;
+      may_retry_ = cleaned_up && state_ && state_->allow_fresh_retry();
       if (auto undone = (*built)->disable(); !undone)
         warnings_->push_back("disable backend reason=" + describe(undone.error()));
       close_ownership();

@@ -9,9 +9,9 @@
 
 namespace ferry {
 
-host_master make_master(device& owner, const weight_unit& unit, bool pin) {
+host_master make_master(device& owner, const weight_unit& unit, const master_options& how) {
   const auto originals = unit.originals();
-  if (pin)
+  if (how.pin)
     try {
       return host_master::pinned(owner, unit.layout(), originals);
     } catch (const device_error& refused) {
@@ -20,8 +20,10 @@ host_master make_master(device& owner, const weight_unit& unit, bool pin) {
     }
   std::vector<memory_kind> kinds;
   kinds.reserve(originals.size());
-  for (std::size_t i = 0; i != originals.size(); ++i)
-    kinds.push_back(unit.originals_kind(i));
+  for (std::size_t i = 0; i != originals.size(); ++i) {
+    const auto is_registered = how.registered != nullptr && how.registered->covers(originals[i]);
+    kinds.push_back(is_registered ? memory_kind::registered : unit.originals_kind(i));
+  }
   return host_master::kept(unit.layout(), originals, kinds);
 }
 

@@ -89,7 +89,8 @@ TEST_CASE("whatever message a child ends at in a life, nothing is left behind",
 TEST_CASE("a message that is lost while a failed copy is reported leaves nothing behind",
           "[actors][faults][messages]") {
   for (const auto& plan : test::all_life_plans()) {
-    if (plan.updated.empty()) // Nothing of ours is copied.
+    // Nothing of ours is copied, or the copy that fails is one of a group, which fails no runtime.
+    if (plan.updated.empty() || plan.lease)
       continue;
     auto struck = true;
     for (std::uint64_t n = 0; struck; ++n) {

@@ -6,6 +6,7 @@
 
 #include "support/catch.hpp"
 #include "support/fake_pipeline.hpp"
+#include "support/leased_model.hpp"
 #include "support/resolution.hpp"
 
 #include <algorithm>
@@ -254,6 +255,30 @@ TEST_CASE("pinned memory is given back by every disable and every failed enable"
   REQUIRE(run.enable());
   CHECK(run.right());
   CHECK(run.gpu().counters().pinned_bytes == block_count * 256);
+}
+
+TEST_CASE("registered pages are given back by every disable before they are unmapped",
+          "[field_cases][B71]") {
+  const auto gpu = std::make_shared<sim_device>(sim_options{});
+  runtime subject{gpu, {}};
+  REQUIRE(subject.start());
+  auto right = 0;
+
+  for (int i = 0; i != 20; ++i) {
+    test::leased_model model{gpu};
+    const auto enabled =
+        subject.enable(model.pipeline(), test::legacy(test::distributed), model.take_lease());
+    const auto registered = gpu->counters().registered_bytes;
+    right += enabled && registered == test::leased_model::pages * page_bytes() &&
+                     model.run_step() && subject.disable() && model.closed() &&
+                     model.registered_at_close() == 0 && model.is_whole()
+                 ? 1
+                 : 0;
+  }
+
+  CHECK(right == 20);
+  CHECK(gpu->counters().registered_bytes == 0);
+  CHECK(gpu->race_count() == 0);
 }
 
 TEST_CASE("empty tensors are neither pinned nor copied, and their blocks are right",

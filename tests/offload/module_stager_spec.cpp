@@ -84,7 +84,7 @@ struct world {
 
   std::unique_ptr<module_stager> stager(const std::vector<std::string>& paths, bool pin = true) {
     return std::make_unique<module_stager>(*gpu, unit_of(model, paths),
-                                           stager_options{paths.front(), pin}, memory);
+                                           stager_options{paths.front(), {.pin = pin}}, memory);
   }
 
   /// Returns whether all tensors of the model have their bytes, with `group` in use.
@@ -461,7 +461,7 @@ TEST_CASE("whatever device call fails while groups are staged, the weights are e
   const auto failed = test::at_every_fault_point(
       gpu,
       [&] {
-        group.emplace(gpu, unit_of(model, all), stager_options{"all", true}, memory);
+        group.emplace(gpu, unit_of(model, all), stager_options{.path = "all"}, memory);
         auto right = true;
         for (int cycle = 0; cycle != 2; ++cycle) {
           group->load(streams.copies);

@@ -31,7 +31,7 @@ struct startup {
       in_->log.push_back("enable " + std::string{model->type_name()} +
                          (planned_ ? " planned" : ""));
       if (in_->failing_enables-- > 0)
-        return tl::unexpected(no_room);
+        return tl::unexpected(in_->refusal);
       return {};
     }
     result<void> disable() override {
@@ -86,6 +86,7 @@ struct startup {
   }
 
   int failing_enables = 0;
+  failure refusal = no_room;
   bool disable_fails = false;
   bool build_fails = false;
   bool nothing_to_do = false;
@@ -174,6 +175,19 @@ TEST_CASE("recovery disables, closes the carrier, and starts a fresh pipeline wi
   CHECK(with.closed_before_load == 1);
   REQUIRE(with.warnings.size() == 1);
   CHECK_THAT(with.warnings.front(), Contains("load pipeline afresh") && Contains("no room"));
+}
+
+TEST_CASE("a start that could not clean up behind itself is not tried afresh",
+          "[offload][start_offload]") {
+  startup with;
+  with.failing_enables = 1;
+  with.refusal = {errc::incomplete, "pages stay registered"};
+
+  const auto started = with.run(with.with_retry());
+
+  REQUIRE_FALSE(started);
+  CHECK(started.error() == with.refusal);
+  CHECK(with.log == strings{"build with plan", "enable first planned", "disable"});
 }
 
 TEST_CASE("the failed pipeline is gone before the fresh one is loaded",

@@ -57,7 +57,7 @@ private:
 struct stored {
   explicit stored(bool pin)
       : unit(model.make_unit("blocks", pack(test::tensors_below(*model.tree())))),
-        master(make_master(gpu, unit, pin)), store{&unit, &master} {
+        master(make_master(gpu, unit, {.pin = pin})), store{&unit, &master} {
     const std::array<const packed_layout*, 1> units{&unit.layout()};
     const weight_places all(model.tree(), units);
     places =

@@ -60,22 +60,27 @@ public:
     std::vector<const_bytes> all;
     for (std::size_t i = 0; i != parts_.size(); ++i) {
       const auto& place = layout_.storages[i];
-      all.push_back(const_bytes{parts_[i]->bytes}.subspan(place.begin, place.bytes));
+      all.push_back(parts_[i]->original().subspan(place.begin, place.bytes));
     }
     return all;
   }
 
   memory_kind originals_kind(std::size_t storage) const override {
-    return parts_[storage]->mapped ? memory_kind::mapped : memory_kind::pageable;
+    return parts_[storage]->mapped.empty() ? memory_kind::pageable : memory_kind::mapped;
   }
 
   mutable_bytes writable_original(std::size_t storage) override {
     const auto& place = layout_.storages[storage];
-    if (std::exchange(parts_[storage]->mapped, false)) {
-      auto& file = parts_[storage]->file = std::move(parts_[storage]->bytes);
-      parts_[storage]->bytes = file;
+    auto& part = *parts_[storage];
+    if (!part.mapped.empty()) {
+      log_->push_back("copy " + path_);
+      part.bytes.assign(part.mapped.begin(), part.mapped.end());
+      if (part.current == part.mapped.data()) {
+        part.current = part.bytes.data();
+      }
+      part.mapped = {};
     }
-    return mutable_bytes{parts_[storage]->bytes}.subspan(place.begin, place.bytes);
+    return mutable_bytes{part.bytes}.subspan(place.begin, place.bytes);
   }
 
   void park() override {
@@ -93,7 +98,8 @@ public:
 
   void drop_originals() noexcept override {
     for (const auto& part : parts_) {
-      std::fill(part->bytes.begin(), part->bytes.end(), std::byte{0xff});
+      part->bytes.assign(part->original().size(), std::byte{0xff});
+      part->mapped = {};
     }
     dropped_ = true;
   }
@@ -110,7 +116,7 @@ public:
         std::memcpy(parts_[i]->bytes.data() + place.begin, master.data() + place.offset,
                     place.bytes);
       }
-      parts_[i]->current = parts_[i]->bytes.data();
+      parts_[i]->current = const_cast<std::byte*>(parts_[i]->original().data());
     }
     dropped_ = false;
   }
@@ -130,7 +136,7 @@ const_bytes fake_tensor::bytes() const {
   if (storage == nullptr || storage->current == nullptr) {
     throw std::runtime_error("a parked tensor was read");
   }
-  return {storage->current, storage->bytes.size()};
+  return {storage->current, storage->original().size()};
 }
 
 fake_tensor_ptr tensor(std::vector<std::int64_t> shape, dtype type, unsigned char fill) {
@@ -143,6 +149,15 @@ fake_tensor_ptr tensor(std::vector<std::int64_t> shape, dtype type, unsigned cha
   made->strides = contiguous(shape);
   made->shape = std::move(shape);
   made->storage = std::move(storage);
+  return made;
+}
+
+fake_tensor_ptr mapped_tensor(const_bytes pages, std::vector<std::int64_t> shape, dtype type) {
+  auto made = tensor(std::move(shape), type);
+  auto& storage = *made->storage;
+  storage.mapped = pages.first(storage.bytes.size());
+  storage.bytes.clear();
+  storage.current = const_cast<std::byte*>(storage.mapped.data());
   return made;
 }
 
@@ -409,8 +424,14 @@ fake_pipeline& fake_pipeline::offloads_itself(model_offload& own) {
 fake_pipeline& fake_pipeline::lies_in_files() {
   std::set<const fake_module*> seen;
   walk(root_, seen, [](const fake_module& each) {
-    for (const auto& [name, value] : each.own_tensors())
-      value->storage->mapped = true;
+    for (const auto& [name, value] : each.own_tensors()) {
+      auto& storage = *value->storage;
+      if (storage.mapped.empty()) {
+        storage.file = std::move(storage.bytes);
+        storage.bytes.clear();
+        storage.mapped = storage.file;
+      }
+    }
   });
   return *this;
 }

@@ -20,10 +20,15 @@ namespace ferry::test {
 /// Memory of a fake tensor. `current` is null while it is parked.
 struct fake_storage {
   std::vector<std::byte> bytes;
-  std::size_t declared_bytes = 0; ///< What the tensors are told; more than `bytes` if it is meta.
+  const_bytes mapped;             ///< Pages of a file, in place of `bytes`; never written.
+  std::size_t declared_bytes = 0; ///< What the tensors are told; more than there are if it is meta.
   std::byte* current = nullptr;
-  bool mapped = false;         ///< `bytes` stand for pages of a file.
-  std::vector<std::byte> file; ///< Those pages, once something else took their place.
+  std::vector<std::byte> file; ///< Stands for the file, if there is none.
+
+  /// Returns where the bytes are unless they are parked or bound elsewhere.
+  [[nodiscard]] const_bytes original() const noexcept {
+    return mapped.empty() ? const_bytes{bytes} : mapped;
+  }
 };
 
 /// A tensor object; two names that hold one `fake_tensor` are tied.
@@ -45,6 +50,10 @@ using fake_tensor_ptr = std::shared_ptr<fake_tensor>;
 /// Makes a contiguous tensor with its own storage, every byte of it `fill`.
 [[nodiscard]] fake_tensor_ptr tensor(std::vector<std::int64_t> shape, dtype type = dtype::f32,
                                      unsigned char fill = 1);
+
+/// Makes a contiguous tensor over pages of a mapped file.
+[[nodiscard]] fake_tensor_ptr mapped_tensor(const_bytes pages, std::vector<std::int64_t> shape,
+                                            dtype type = dtype::f32);
 
 /// Makes a tensor that has a shape and no memory.
 [[nodiscard]] fake_tensor_ptr meta_tensor(std::vector<std::int64_t> shape, dtype type = dtype::f32);

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "support/leased_model.hpp"
 #include "support/resolution.hpp"
 #include "support/supervised_life.hpp"
 
@@ -69,6 +70,21 @@ namespace ferry::test {
   return config;
 }
 
+/// Its denoiser is leased; half of it is streamed and half is resident.
+[[nodiscard]] inline life_plan leased_life() {
+  const auto latest = std::make_shared<std::shared_ptr<leased_model>>();
+  return {.pipeline =
+              [latest] {
+                *latest = std::make_shared<leased_model>();
+                return std::shared_ptr<fake_pipeline>{*latest, (*latest)->pipeline().get()};
+              },
+          .config = legacy_resident(2),
+          .calls = all_blocks(),
+          .stages = {"transformer"},
+          .updated = "transformer",
+          .lease = [latest] { return (*latest)->lease(); }};
+}
+
 [[nodiscard]] inline std::vector<life_plan> all_life_plans() {
   constexpr auto whole = R"({"mode":"module","components":["dit","text_encoder"]})";
   return {
@@ -104,6 +120,7 @@ namespace ferry::test {
        .calls = {"text_encoder", "transformer", "vae"},
        .stages = {},
        .updated = ""},
+      leased_life(),
   };
 }
 

@@ -4,6 +4,7 @@
 #include "support/supervised_life.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace ferry::test {
@@ -15,16 +16,28 @@ constexpr auto question_deadline = 5s;
 constexpr auto stop_deadline = 20s;
 constexpr auto patience = 60s; ///< More than any answer may take.
 
-/// Returns the bytes of every tensor at and under `from`, as each is seen now. Throws if one is
-/// parked.
-std::vector<std::byte> everything(const fake_module& from) {
+using tensor_set = std::set<const fake_tensor*>;
+
+/// Returns the bytes of a tensor as it is seen now, others if it is one of `turned`. Throws if it
+/// is parked.
+std::vector<std::byte> contents_of(const fake_tensor& tensor, const tensor_set& turned) {
+  const auto seen = tensor.bytes();
+  std::vector<std::byte> all(seen.begin(), seen.end());
+  if (turned.contains(&tensor))
+    for (auto& each : all)
+      each ^= std::byte{0x80};
+  return all;
+}
+
+/// Returns the bytes of every tensor at and under `from`, as above.
+std::vector<std::byte> everything(const fake_module& from, const tensor_set& turned = {}) {
   std::vector<std::byte> all;
   for (const auto& [name, tensor] : from.own_tensors()) {
-    const auto seen = tensor->bytes();
+    const auto seen = contents_of(*tensor, turned);
     all.insert(all.end(), seen.begin(), seen.end());
   }
   for (const auto& [name, below] : from.own_children()) {
-    const auto more = everything(*below);
+    const auto more = everything(*below, turned);
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
@@ -52,13 +65,6 @@ struct full_cache final : allocator_cache {
   void release() override {}
 };
 
-/// Turns all weights of a component into others. Done twice, nothing has changed.
-void turn(const fake_module& component) {
-  for (const auto& [name, tensor] : tensors_of(component))
-    for (auto& each : tensor->storage->bytes)
-      each ^= std::byte{0x80};
-}
-
 } // namespace
 
 supervised_life::supervised_life(std::shared_ptr<fake_pipeline> model,
@@ -66,11 +72,9 @@ supervised_life::supervised_life(std::shared_ptr<fake_pipeline> model,
                                  std::optional<rank_group> ranks)
     : model_(std::move(model)), gpu_(std::move(gpu)), what_(std::move(what)),
       ranks_(std::move(ranks)) {
-  for (auto& version : versions_) {
-    version = weights_now();
-    if (!what_.updated.empty())
-      turn(*model_->tree()->at(what_.updated));
-  }
+  versions_ = {weights_now(false), weights_now(true)};
+  if (what_.lease)
+    lease_ = what_.lease();
   supervisor_ = faults_.wire(spawn_supervisor(world_.system(), steps(), question_deadline));
 }
 
@@ -79,14 +83,18 @@ supervised_life::~supervised_life() {
   faults_.end();
 }
 
-supervised_life::weights supervised_life::weights_now() const {
-  weights now{.called = {}, .all = everything(*model_->tree()), .values = {}};
+supervised_life::weights supervised_life::weights_now(bool updated) const {
+  const auto changing =
+      what_.updated.empty() ? named_tensors{} : tensors_of(*model_->tree()->at(what_.updated));
+  tensor_set turned;
+  if (updated)
+    for (const auto& [name, tensor] : changing)
+      turned.insert(tensor.get());
+  weights now{.called = {}, .all = everything(*model_->tree(), turned), .values = {}};
   for (const auto& path : what_.calls)
-    now.called.emplace(path, everything(*model_->tree()->at(path)));
-  if (what_.updated.empty())
-    return now;
-  for (const auto& [name, tensor] : tensors_of(*model_->tree()->at(what_.updated))) {
-    const auto owner = std::make_shared<const contents>(tensor->storage->bytes);
+    now.called.emplace(path, everything(*model_->tree()->at(path), turned));
+  for (const auto& [name, tensor] : changing) {
+    const auto owner = std::make_shared<const contents>(contents_of(*tensor, turned));
     now.values.push_back({name, tensor->type, tensor->shape, *owner, owner});
   }
   return now;
@@ -189,7 +197,9 @@ bool supervised_life::start() {
 
 bool supervised_life::enable() {
   over_ = false;
-  auto enabled_ = ask<enabled>(offloader_, enable_pipeline{model_, what_.config, gpu_->stamp()});
+  auto enabled_ =
+      ask<enabled>(offloader_, enable_pipeline{model_, what_.config, gpu_->stamp(),
+                                               std::exchange(leased_, true) ? nullptr : lease_});
   if (enabled_)
     gpu_->observe(enabled_->stamp);
   return noted(enabled_);
@@ -403,6 +413,7 @@ std::vector<std::string> supervised_life::leftovers() const {
   const auto left = gpu_->counters();
   for (const auto& [what, count] : {std::pair{"device bytes", left.device_bytes},
                                     {"pinned bytes", left.pinned_bytes},
+                                    {"registered bytes", dead_ ? 0 : left.registered_bytes},
                                     {"streams", std::uint64_t{left.streams}},
                                     {"events", std::uint64_t{left.events}},
                                     {"races", std::uint64_t{dead_ ? 0 : gpu_->race_count()}},
@@ -413,6 +424,8 @@ std::vector<std::string> supervised_life::leftovers() const {
   const auto* const own = dynamic_cast<fake_model_offload*>(model_->custom_model_offload());
   if (own != nullptr && !own->calls.empty() && own->calls.back() != "disable")
     bad.emplace_back("the pipeline's own offload");
+  if (lease_ != nullptr && !lease_->closed() && !failure_ && !dead_ && !faults_.struck())
+    bad.emplace_back("an open lease");
   try {
     const auto all = everything(*model_->tree());
     if (!(may_have_[0] && all == versions_[0].all) && !(may_have_[1] && all == versions_[1].all))

@@ -6,6 +6,7 @@
 #include <ferry/actors/rank_group.hpp>
 #include <ferry/actors/spawn.hpp>
 #include <ferry/offload/config.hpp>
+#include <ferry/offload/host_lease.hpp>
 #include <ferry/offload/wave_terms.hpp>
 #include <ferry/offload/weight_update.hpp>
 #include <ferry/platform/sim_device.hpp>
@@ -26,12 +27,14 @@ namespace ferry::test {
 
 /// What a pipeline goes through under a runtime.
 struct life_plan {
-  std::shared_ptr<fake_pipeline> (*pipeline)() = nullptr; ///< Whose life it is.
+  std::function<std::shared_ptr<fake_pipeline>()> pipeline; ///< Makes the one whose life it is.
   offload_config config;
   std::vector<std::string> calls;  ///< Modules that a request calls, in order.
   std::vector<std::string> stages; ///< Components that a scheduler brings in and sends away.
   std::string updated; ///< A component that gets other weights in each life. None: nor is anything
                        ///< cancelled, the pipeline offloads itself.
+  /// Of weights of the latest pipeline, for the first enable of a life; may be empty.
+  std::function<std::shared_ptr<host_lease>()> lease = {};
 };
 
 /// The actors of a runtime in a world that moves message by message, with wires between all of
@@ -82,7 +85,8 @@ private:
     std::vector<weight_value> values; ///< Of the component that is updated.
   };
 
-  [[nodiscard]] weights weights_now() const;
+  /// With `updated`, as they would be with other weights.
+  [[nodiscard]] weights weights_now(bool updated) const;
 
   [[nodiscard]] std::vector<start_step> steps();
   [[nodiscard]] std::vector<start_step> rank_steps();
@@ -113,6 +117,8 @@ private:
   std::shared_ptr<sim_device> gpu_;
   life_plan what_;
   std::optional<rank_group> ranks_;
+  std::shared_ptr<host_lease> lease_; ///< Kept, so that only the runtime ends it.
+  bool leased_ = false;               ///< The first enable has had it.
   std::array<weights, 2> versions_;
   std::array<bool, 2> may_have_{true, false}; ///< Both, if nobody heard how an update ended.
   actor_world world_;

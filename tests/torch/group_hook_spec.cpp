@@ -168,7 +168,7 @@ public:
       memory_.push_back(std::make_unique<reserved_memory>(range));
       stagers.push_back(
           std::make_unique<module_stager>(gpu, pipeline.make_unit(each.path, each.layout),
-                                          stager_options{each.path, true}, *memory_.back()));
+                                          stager_options{.path = each.path}, *memory_.back()));
     }
   }
   staging_gate(const staging_gate&) = delete;

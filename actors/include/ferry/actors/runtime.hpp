@@ -26,6 +26,7 @@
 namespace ferry {
 
 class numa_nodes;
+class host_lease;
 class pipeline;
 struct bare_weights;
 
@@ -92,6 +93,16 @@ public:
   /// failure of the device.
   [[nodiscard]] result<void> enable(std::shared_ptr<pipeline> subject,
                                     const offload_config& config);
+
+  /// The same of a pipeline with weights in `lease`, for a distributed strategy. They stay there:
+  /// what ranks do not gather is registered with the device if it can be, within the configured
+  /// limit, and the state says why if it is not. A disable, or an enable that fails under way,
+  /// gives the pipeline copies and closes the lease. An enable that is refused before only lets go
+  /// of it: the pipeline is of no use then unless somebody else has a share. Fails also with
+  /// `incomplete` if pages of a try that failed stay registered: they and the lease are then kept,
+  /// and tried again.
+  [[nodiscard]] result<void> enable(std::shared_ptr<pipeline> subject, const offload_config& config,
+                                    std::shared_ptr<host_lease> lease);
 
   /// Streams bytes that belong to no pipeline. What their kept masters point at outlives the
   /// backend. Whoever computes on them goes through the gate, which may outlive the runtime and

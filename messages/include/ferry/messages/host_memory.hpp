@@ -19,12 +19,15 @@ struct lease_host_memory {
   std::string who; ///< As reports name it.
   std::vector<pin_candidate> stores;
   pin_wish wish;
+  std::uint64_t pages = 0; ///< Bytes of pages of files, to be registered with a device.
 };
 
-/// The stores of a lease are filled and really take so much, at most what was granted.
+/// The stores of a lease are filled, its pages are registered, and they really take so much, at
+/// most what was granted.
 struct settle_lease {
   lease_id id{};
-  std::uint64_t bytes = 0;
+  std::uint64_t pinned = 0;
+  std::uint64_t registered = 0;
 };
 
 /// Whatever the sender has leased is gone, also what it was never told of because the answer was
@@ -35,16 +38,18 @@ struct query_host_memory {};
 
 struct host_memory_state {
   std::uint64_t pinned = 0;             ///< By all leases.
+  std::uint64_t registered = 0;         ///< Of pages of files, by all leases.
   std::optional<std::uint64_t> ceiling; ///< Of the runtime; nothing: what the host allows.
   host_limits host;                     ///< As the system tells it now.
   std::vector<lease_entry> leases;
 };
 
-/// Owns the pinned memory budget of one runtime. Every message is answered at once.
+/// Owns the budget of pinned memory and registered pages of one runtime. Every message is answered
+/// at once.
 using host_memory_actor = actor_interface<
-    // Answers with the stores that may be pinned. Fails with `out_of_host_memory` as
-    // `plan_pinning`, and with the cause once drained. The lease ends with its sender at the
-    // latest.
+    // Answers with the stores that may be pinned, and whether the pages may be registered. Fails
+    // with `out_of_host_memory` as `plan_pinning`, and with the cause once drained. The lease ends
+    // with its sender at the latest.
     caf::result<pin_lease>(lease_host_memory),
     // Fails with `stale_handle` for a lease that is not held.
     caf::result<void>(settle_lease),

@@ -23,6 +23,7 @@ namespace ferry {
 
 class block_gate;
 class group_gate;
+class host_lease;
 class pipeline;
 struct bare_weights;
 
@@ -32,6 +33,9 @@ struct enable_pipeline {
   std::shared_ptr<pipeline> subject;
   offload_config config;
   causal_stamp stamp;
+  /// What the weights of the pipeline lie in, if they are not its own. Ends with the backend, or
+  /// with an enable that fails.
+  std::shared_ptr<host_lease> lease = nullptr;
 };
 
 /// Streams bytes that belong to no pipeline. The offloader owns a share of them until disabled.
@@ -114,9 +118,10 @@ using offloader_actor = actor_interface<
     caf::result<enabled>(enable_pipeline),
     // As above, without tensors and hooks.
     caf::result<enabled>(enable_weights),
-    // Answers when the tensors are ordinary again and the device memory is given back. Fails with
-    // `not_enabled`, or `busy` during a request. Fails with `incomplete` if a clean-up step failed:
-    // then everything else is kept and the disable may be repeated.
+    // Answers when the tensors are ordinary again, the device memory is given back, and the lease
+    // is closed; fails as that does, and is over all the same. Fails with `not_enabled`, or `busy`
+    // during a request. Fails with `incomplete` if a clean-up step failed: then everything else is
+    // kept and the disable may be repeated.
     caf::result<answered>(disable_backend),
     // Answers when the requests before it are over and its first blocks are on their way. Where
     // ranks gather blocks, every rank has to queue one, and a wave that `admit_wave` refuses begins

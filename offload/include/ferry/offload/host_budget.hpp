@@ -23,15 +23,26 @@ enum class lease_id : std::uint64_t {};
 struct pin_lease {
   lease_id id{};
   pin_plan plan;
+  std::optional<failure> no_pages; ///< Why the pages that were asked for may not be registered.
+};
+
+/// What somebody asks for.
+struct lease_wish {
+  std::span<const pin_candidate> stores;
+  pin_wish pinning = {};
+  std::uint64_t pages = 0; ///< Bytes of pages of files, to be registered; where they are not to be
+                           ///< had, the rest is.
 };
 
 /// A lease as others see it.
 struct lease_entry {
   std::string who;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;      ///< Pinned.
+  std::uint64_t registered = 0; ///< Of pages of files.
 };
 
 /// How much host memory may be pinned, and who has leased what of it. Decides; pins nothing.
+/// Registered pages cannot leave the memory either: they count against the same ceiling.
 ///
 /// A lease is *open* from the grant until it is settled: its stores are being filled. The system
 /// does not count open leases among what is used, so they are subtracted from what it says is
@@ -41,20 +52,21 @@ public:
   /// @param ceiling most bytes pinned at a time; nothing: what each wish and the host allow
   explicit host_budget(std::optional<std::uint64_t> ceiling);
 
-  /// Leases what the plan for `stores` takes. Fails as `plan_pinning`, and has then leased nothing.
-  /// `holder` is whoever the lease dies with, `who` its name in reports.
-  [[nodiscard]] result<pin_lease> lease(std::uint64_t holder, std::string who,
-                                        std::span<const pin_candidate> stores, pin_wish wish,
+  /// Leases what the plan for the stores takes, and the pages behind it. Fails as `plan_pinning`,
+  /// and has then leased nothing. `holder` is whoever the lease dies with, `who` its name in
+  /// reports.
+  [[nodiscard]] result<pin_lease> lease(std::uint64_t holder, std::string who, lease_wish wish,
                                         const host_limits& now);
 
-  /// Ends the filling: from now on the lease holds `bytes`, at most what was granted. Returns
+  /// Ends the filling: from now on the lease holds so much, at most what was granted. Returns
   /// false for a lease that is not held.
-  bool settle(lease_id id, std::uint64_t bytes);
+  bool settle(lease_id id, std::uint64_t pinned, std::uint64_t registered);
 
   /// Takes back every lease of `holder`. Returns them.
   std::vector<lease_entry> give_back_all(std::uint64_t holder);
 
   [[nodiscard]] std::uint64_t pinned() const noexcept;
+  [[nodiscard]] std::uint64_t registered() const noexcept;
   [[nodiscard]] std::optional<std::uint64_t> ceiling() const noexcept { return ceiling_; }
   [[nodiscard]] std::vector<lease_entry> leases() const;
 
@@ -65,7 +77,9 @@ private:
     bool open = true;
   };
 
-  [[nodiscard]] std::uint64_t sum(bool open_only) const noexcept;
+  [[nodiscard]] std::uint64_t open() const noexcept;
+  [[nodiscard]] std::optional<failure> against_pages(std::uint64_t pages, std::uint64_t stores,
+                                                     const pin_allowance& there) const;
 
   std::optional<std::uint64_t> ceiling_;
   std::map<lease_id, held> leases_;

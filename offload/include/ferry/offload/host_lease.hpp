@@ -44,6 +44,9 @@ struct leased_weights {
   std::string resolution_id;                    ///< Names the artifact the bytes came from.
   std::map<std::string, leased_tensor> tensors; ///< By runtime name.
   std::vector<mapped_region> regions;
+
+  /// Returns whether all of `range` lies in one region.
+  [[nodiscard]] bool maps(const_bytes range) const noexcept;
 };
 
 /// Ownership of validated host weights inside this process. Immovable and not to be copied or

@@ -37,7 +37,8 @@ public:
   [[nodiscard]] static host_master pinned(device& owner, const packed_layout& layout,
                                           std::span<const const_bytes> originals);
 
-  /// Returns the copies that put the unit into a slot, in order of offset, neighbours joined.
+  /// Returns the copies that put the unit into a slot, in order of offset; neighbours joined,
+  /// unless they are registered.
   [[nodiscard]] std::span<const segment> segments() const noexcept { return segments_; }
 
   /// Returns all packed bytes of a pinned master; nothing of a kept one.

@@ -20,7 +20,7 @@ namespace ferry {
 
 struct stager_options {
   std::string path = {}; ///< Names the group in messages.
-  bool pin = true;       ///< The master is pinned if that is to be had; else the originals.
+  master_options master = {};
 };
 
 /// Brings one group of tensors to the device and takes it away, as a whole: modules of any number,
@@ -49,7 +49,8 @@ public:
   [[nodiscard]] const host_master* master() const noexcept { return master_ ? &*master_ : nullptr; }
   [[nodiscard]] bool loaded() const noexcept { return !region_.empty(); }
 
-  /// Returns the tensors and their master, to replace weights. @pre neither loaded nor restored
+  /// Returns the tensors and their master, to replace weights or before they are restored. @pre not
+  /// restored, and away if weights are replaced
   [[nodiscard]] unit_store store() noexcept;
 
   /// Returns the group's bytes on the device, none while it is away.

@@ -52,6 +52,8 @@ struct offload_state {
   std::size_t slot_bytes = 0;     ///< Of one slot.
   std::size_t resident_bytes = 0; ///< On the device for as long as the backend is enabled.
   std::uint64_t pinned_bytes = 0;
+  std::uint64_t registered_bytes = 0; ///< Pages of leased weights that the device reads itself.
+  std::string not_registered = {};  ///< Why there are none. Empty: there are, or nothing is leased.
   std::size_t pageable_stores = 0;  ///< Host copies left pageable although pinning was wanted.
   std::size_t staged_stores = 0;    ///< Host copies that go through staging buffers.
   std::size_t misplaced_stores = 0; ///< Pinned ones with pages off the device's node.

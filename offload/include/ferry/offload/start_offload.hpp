@@ -68,8 +68,9 @@ struct started_offload {
 ///
 /// A failed enable is disabled, and what the loader still owns is closed. If the state allows it,
 /// the pipeline is then dropped, loaded afresh, and enabled once more with the state that comes
-/// with it; a second failure is final. What went wrong on the way is added to `warnings`, one line
-/// each. May block as long as loading and enabling do.
+/// with it; a second failure is final, and so is `incomplete`: something could not be cleaned up.
+/// What went wrong on the way is added to `warnings`, one line each. May block as long as loading
+/// and enabling do.
 [[nodiscard]] result<started_offload> start_offload(loaded_pipeline subject,
                                                     const backend_builder& build,
                                                     std::vector<std::string>& warnings);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/offload/host_master.hpp>
+#include <ferry/offload/host_registration.hpp>
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/platform/device.hpp>
 
@@ -15,11 +16,19 @@ struct unit_store {
   host_master* master = nullptr;
 };
 
-/// Makes the master of `unit`: a pinned copy if `pin` says so, else the originals where they are.
+/// How a master comes to be.
+struct master_options {
+  bool pin = true; ///< A pinned copy is made if that is to be had.
+  /// What of the originals is registered with the device. Null: nothing.
+  const host_registration* registered = nullptr;
+};
+
+/// Makes the master of `unit`: a pinned copy if `how` says so, else the originals where they are.
 ///
 /// That pinned memory is not to be had is expected, because others pin as well. The master is then
 /// the originals: `whole()` is empty. Copies from them are right, only slower.
 /// @throws device_error for any other failure of the device
-[[nodiscard]] host_master make_master(device& owner, const weight_unit& unit, bool pin);
+[[nodiscard]] host_master make_master(device& owner, const weight_unit& unit,
+                                      const master_options& how);
 
 } // namespace ferry
