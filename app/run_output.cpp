@@ -17,6 +17,8 @@ namespace ferry {
 
 namespace {
 
+constexpr const char* latents_name = "latents.safetensors";
+
 /// `frame-007`
 std::string padded(std::string name, std::uint64_t index) {
   constexpr std::size_t digits = 3;
@@ -63,9 +65,13 @@ std::filesystem::path request_directory(const std::filesystem::path& directory, 
   return directory / padded("request-", index);
 }
 
+bool is_output_name(const std::filesystem::path& name) {
+  return name == latents_name || name.extension() == ".png";
+}
+
 void write_output(const std::filesystem::path& directory, const generated& made) {
   std::filesystem::create_directories(directory);
-  write_latents(directory / "latents.safetensors", made.latents);
+  write_latents(directory / latents_name, made.latents);
   if (made.pictures.defined())
     write_pictures(directory, made.pictures);
 }

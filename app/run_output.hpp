@@ -21,6 +21,9 @@ namespace ferry {
 [[nodiscard]] std::filesystem::path request_directory(const std::filesystem::path& directory,
                                                       std::size_t index);
 
+/// Returns whether `write_output` may replace a file of that name.
+[[nodiscard]] bool is_output_name(const std::filesystem::path& name);
+
 /// Writes `latents.safetensors` into `directory`, which is made where it is missing, and the
 /// pictures where there are some: `picture.png`, or `frame-000.png` and so on. Each file appears
 /// complete or not at all; files of those names are replaced.

@@ -10,8 +10,7 @@
 #include "models/load_model.hpp"
 #include "open_ranks.hpp"
 #include "request_text.hpp"
-
-#include <unistd.h>
+#include "result_paths.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -135,65 +134,6 @@ result<std::vector<asked_request>> read_asked(const run_options& options,
   return std::vector{asked_request{.what = std::move(*asked)}};
 }
 
-/// Refuses a file that is to be written and is named twice.
-result<void> check_distinct(const run_options& options) {
-  struct named_path {
-    std::string_view option;
-    std::filesystem::path path;
-  };
-  std::vector<named_path> named;
-  const auto add = [&](std::string_view option, const std::filesystem::path& path) {
-    std::error_code ignored;
-    named.push_back({option, std::filesystem::weakly_canonical(
-                                 std::filesystem::absolute(path, ignored), ignored)});
-  };
-  if (options.requests)
-    add("--requests", *options.requests);
-  if (options.reference)
-    add("--reference", *options.reference);
-  if (options.config && options.config->starts_with('@'))
-    add("--config", options.config->substr(1));
-  const auto given = named.size();
-  if (options.trace)
-    add("--trace", *options.trace);
-  if (options.report && *options.report != "-")
-    add("--report", *options.report);
-  for (auto i = given; i < named.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (named[i].path == named[j].path)
-        return refuse(std::string(named[i].option) + " and " + std::string(named[j].option) +
-                      " both name '" + named[i].path.string() + "'; expected different files");
-  return {};
-}
-
-/// Looks whether a file can be written before an hour of work depends on it.
-result<void> check_writable(std::string_view option, const std::filesystem::path& path) {
-  const auto directory = path.has_parent_path() ? path.parent_path() : ".";
-  std::error_code ignored;
-  const bool is_file = !path.empty() && !std::filesystem::is_directory(path, ignored);
-  if (!is_file || access(directory.c_str(), W_OK) != 0)
-    return refuse(std::string(option) + " names '" + path.string() +
-                  "', which cannot be written; expected a file in a directory that can");
-  return {};
-}
-
-result<void> check_results(const run_options& options) {
-  if (options.report && *options.report != "-")
-    if (auto writable = check_writable("--report", *options.report); !writable)
-      return writable;
-  if (options.trace)
-    if (auto writable = check_writable("--trace", *options.trace); !writable)
-      return writable;
-  if (!options.output)
-    return {};
-  std::error_code failed;
-  std::filesystem::create_directories(*options.output, failed);
-  if (failed || access(options.output->c_str(), W_OK) != 0)
-    return refuse("--output names '" + options.output->string() +
-                  "', which cannot be written; expected a directory");
-  return {};
-}
-
 result<std::optional<std::uint64_t>> read_device_memory(const run_options& options) {
   if (!options.device_memory)
     return std::nullopt;
@@ -257,10 +197,8 @@ result<run_setup> set_up(const run_options& options) {
   if (!asked)
     return tl::unexpected(asked.error());
 
-  if (auto distinct = check_distinct(options); !distinct)
-    return tl::unexpected(distinct.error());
-  if (auto writable = check_results(options); !writable)
-    return tl::unexpected(writable.error());
+  if (auto clear = check_result_paths(options); !clear)
+    return tl::unexpected(clear.error());
 
   auto ranks = open_ranks(options, *memory);
   if (!ranks)

@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace ferry {
 namespace {
 
+namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
 using test::run_program;
 
@@ -105,6 +107,92 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
   CHECK_THAT(done.err, Contains(expected));
   CHECK(std::ranges::count(done.err, '\n') == 1);
   CHECK(done.out == "");
+}
+
+/// A checkpoint whose files may be harmed, one of them a link into a store beside it.
+struct checkpoint_with_store {
+  checkpoint_with_store() {
+    fs::copy(data("flux-tiny"), checkpoint(), fs::copy_options::recursive);
+    fs::create_directory(scratch.path() / "store");
+    fs::rename(checkpoint() / "vae/config.json", scratch.path() / "store/blob");
+    fs::create_symlink(scratch.path() / "store/blob", checkpoint() / "vae/config.json");
+    fs::create_symlink(checkpoint() / "model_index.json", scratch.path() / "link.json");
+    fs::create_hard_link(checkpoint() / "model_index.json", scratch.path() / "same.json");
+    fs::create_directory_symlink(checkpoint(), scratch.path() / "alias");
+    scratch.write("other/file", "");
+  }
+  [[nodiscard]] fs::path checkpoint() const { return scratch.path() / "flux"; }
+
+  /// Every file by name.
+  [[nodiscard]] std::map<std::string, std::string> contents() const {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(scratch.path()))
+      all[entry.path()] = entry.is_regular_file() ? test::read_text(entry.path()) : "";
+    return all;
+  }
+
+  test::scratch_directory scratch;
+};
+
+TEST_CASE("no result takes the place of a file of the checkpoint", "[app][run]") {
+  const auto [option, name] = GENERATE(table<std::string, std::string>({
+      {"--trace", "flux/model_index.json"},
+      {"--trace", "flux/vae/config.json"},
+      {"--trace", "flux/transformer/diffusion_pytorch_model.safetensors"},
+      {"--trace", "flux/trace.json"},
+      {"--trace", "flux/../other/../flux/model_index.json"},
+      {"--trace", "alias/model_index.json"},
+      {"--trace", "link.json"},
+      {"--trace", "same.json"},
+      {"--trace", "store/blob"},
+      {"--report", "flux/model_index.json"},
+      {"--report", "link.json"},
+      {"--output", "flux"},
+      {"--output", "flux/out"},
+      {"--output", "alias/out"},
+  }));
+  const checkpoint_with_store holds;
+  const auto before = holds.contents();
+  const auto path = (holds.scratch.path() / name).string();
+  CAPTURE(option, name);
+
+  const auto done = run_program({"run", holds.checkpoint(), "--device", "host", option, path});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(option + " names '") && Contains("is in the checkpoint"));
+  CHECK(std::ranges::count(done.err, '\n') == 1);
+  CHECK(holds.contents() == before);
+}
+
+TEST_CASE("no result takes the place of a file that is read", "[app][run]") {
+  const auto [option, name, expected] = GENERATE(table<std::string, std::string, std::string>({
+      {"--output", "", "which --reference names; expected another directory"},
+      {"--trace", "linked", "--trace and --reference both name"},
+      {"--report", "latents.safetensors", "--report and --reference both name"},
+  }));
+  const test::scratch_directory scratch;
+  const auto reference = scratch.path() / "latents.safetensors";
+  fs::copy(data("flux-tiny") + "/reference.safetensors", reference);
+  fs::create_hard_link(reference, scratch.path() / "linked");
+  const auto bytes = test::read_text(reference);
+
+  const auto done = run_program({"run", data("flux-tiny"), "--device", "host", "--reference",
+                                 reference, option, scratch.path() / name});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(expected));
+  CHECK(test::read_text(reference) == bytes);
+}
+
+TEST_CASE("no result takes the place of another", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto out = scratch.path() / "out";
+
+  const auto done = run_program({"run", data("flux-tiny"), "--device", "host", "--output", out,
+                                 "--report", out / "picture.png"});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("which --report names; expected another directory"));
 }
 
 TEST_CASE("a configuration that is the name of a file asks for its @", "[app][run]") {
