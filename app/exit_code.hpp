@@ -5,6 +5,8 @@
 
 #include <ferry/platform/error.hpp>
 
+#include <string_view>
+
 namespace ferry {
 
 /// What the program returns to the shell. The numbers are a promise to scripts.
@@ -16,7 +18,11 @@ enum class exit_code : int {
   interrupted = 130, ///< By Ctrl-C; shells use the same number.
 };
 
-/// Writes the reason of `f` to standard error as one line, and returns `code`.
-exit_code report(const failure& f, exit_code code);
+/// Returns `rejected` where `reason` is one that is found before anything is touched, else
+/// `failed`.
+[[nodiscard]] exit_code exit_code_of(const failure& reason) noexcept;
+
+/// Writes the reason of `f` to standard error as one line that names `program`, and returns `code`.
+exit_code report(const failure& f, exit_code code, std::string_view program = "ferry");
 
 } // namespace ferry

@@ -12,25 +12,31 @@ namespace ferry {
 namespace {
 
 template <class Integer>
-std::string check(const std::string& text) {
+std::string check(const std::string& text, Integer least, Integer most) {
   Integer value{};
   const auto* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc{} && stopped == end)
+  if (error == std::errc{} && stopped == end && value >= least && value <= most)
     return {};
-  return "Value " + text + " is no integer from " +
-         std::to_string(std::numeric_limits<Integer>::min()) + " to " +
-         std::to_string(std::numeric_limits<Integer>::max());
+  return "Value " + text + " is no integer from " + std::to_string(least) + " to " +
+         std::to_string(most);
 }
 
 } // namespace
 
 std::string check_integer(const std::string& text) {
-  return check<std::int64_t>(text);
+  using limits = std::numeric_limits<std::int64_t>;
+  return check(text, limits::min(), limits::max());
 }
 
 std::string check_seed(const std::string& text) {
-  return check<std::uint64_t>(text);
+  using limits = std::numeric_limits<std::uint64_t>;
+  return check(text, limits::min(), limits::max());
+}
+
+std::function<std::string(const std::string&)> integer_between(std::int64_t least,
+                                                               std::int64_t most) {
+  return [=](const std::string& text) { return check(text, least, most); };
 }
 
 } // namespace ferry

@@ -3,15 +3,21 @@
 
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 namespace ferry {
 
-/// Says what is wrong with the text of an option that takes a whole number; empty where nothing
-/// is. The parser of the command line alone would cut a number that is too large.
+// Each says what is wrong with the text of an option that takes a whole number; empty where nothing
+// is. The parser of the command line alone would cut a number that is too large.
+
 [[nodiscard]] std::string check_integer(const std::string& text);
 
-/// The same for one from 0 to 2^64-1.
+/// From 0 to 2^64-1.
 [[nodiscard]] std::string check_seed(const std::string& text);
+
+[[nodiscard]] std::function<std::string(const std::string&)> integer_between(std::int64_t least,
+                                                                             std::int64_t most);
 
 } // namespace ferry

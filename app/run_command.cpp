@@ -68,26 +68,8 @@ exit_code judge(const rank_outcome& outcome, const std::string& whose) {
   return verdict;
 }
 
-/// Returns whether `reason` was found before anything had been touched.
-bool is_rejection(const failure& reason) {
-  switch (reason.code) {
-    case errc::invalid_argument:
-    case errc::invalid_type:
-    case errc::invalid_config:
-    case errc::invalid_pipeline:
-    case errc::invalid_checkpoint:
-    case errc::unsupported:
-    case errc::not_found:
-    case errc::out_of_device_memory:
-    case errc::out_of_host_memory:
-      return true;
-    default:
-      return false;
-  }
-}
-
 exit_code give_up(const failure& reason) {
-  return report(reason, is_rejection(reason) ? exit_code::rejected : exit_code::failed);
+  return report(reason, exit_code_of(reason));
 }
 
 exit_code stop_interrupted() {

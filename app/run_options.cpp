@@ -7,9 +7,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <fstream>
-#include <sstream>
-
 namespace ferry {
 
 namespace {
@@ -138,19 +135,6 @@ void add_run_options(CLI::App& command, run_options& options) {
   add_device(command, options);
   add_request(command, options);
   add_results(command, options);
-}
-
-result<std::optional<std::string>> config_text(const run_options& options) {
-  if (!options.config || !options.config->starts_with('@'))
-    return options.config;
-  const auto path = options.config->substr(1);
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return tl::unexpected(failure{.code = errc::invalid_config,
-                                  .detail = "--config names the file '" + path +
-                                            "', which cannot be read; expected a file of JSON"});
-  return text.str();
 }
 
 } // namespace ferry

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <ferry/offload/config_legacy.hpp>
-#include <ferry/platform/error.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -52,9 +51,5 @@ struct run_options {
 
 /// Declares the options of `ferry run` on `command`; parsing fills `options`, which outlives it.
 void add_run_options(CLI::App& command, run_options& options);
-
-/// Returns the text of the compact configuration: the option itself, or the file it names.
-/// @return `invalid_config` with the path if the file cannot be read
-[[nodiscard]] result<std::optional<std::string>> config_text(const run_options& options);
 
 } // namespace ferry

@@ -3,10 +3,9 @@
 
 #include "run_setup.hpp"
 
-#include <ferry/offload/config_legacy.hpp>
-#include <ferry/platform/log.hpp>
 #include <ferry/platform/quantity.hpp>
 
+#include "config_option.hpp"
 #include "models/load_model.hpp"
 #include "open_ranks.hpp"
 #include "request_text.hpp"
@@ -15,7 +14,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,27 +23,6 @@ namespace {
 
 tl::unexpected<failure> refuse(std::string detail) {
   return tl::unexpected(failure{.code = errc::invalid_argument, .detail = std::move(detail)});
-}
-
-/// Points at the mistake behind text that is no JSON but the name of a file.
-failure explain_config(failure wrong, const std::string& text) {
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(text, ignored))
-    wrong.detail = "--config is '" + text + "', which is a file; write --config @" + text;
-  return wrong;
-}
-
-result<offload_config> read_config(const run_options& options) {
-  auto text = config_text(options);
-  if (!text)
-    return tl::unexpected(text.error());
-  auto resolved = resolve_config(*text ? std::optional<std::string_view>(**text) : std::nullopt,
-                                 options.legacy);
-  if (!resolved)
-    return tl::unexpected(explain_config(resolved.error(), options.config.value_or("")));
-  for (const auto& note : resolved->notes)
-    log(log_level::warn, "ferry.app", note);
-  return std::move(resolved->config);
 }
 
 /// Refuses options that this build knows and cannot follow.
@@ -172,7 +149,7 @@ std::string run_setup::own_file(const std::string& name) const {
 result<run_setup> set_up(const run_options& options) {
   if (auto built = check_build(options); !built)
     return tl::unexpected(built.error());
-  auto config = read_config(options);
+  auto config = read_config(options.config, options.legacy);
   if (!config)
     return tl::unexpected(config.error());
   auto memory = read_device_memory(options);

@@ -59,6 +59,7 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
   const auto [arguments, expected] = GENERATE(table<words, std::string>({
       {{"--config", R"({"mode":"layer"})"}, "components"},
       {{"--config", "@/no/such/file.json"}, "/no/such/file.json"},
+      {{"--config", "nope.json"}, "is no JSON; for a file of that name write --config @nope.json"},
       {{"--config", layer, "--device", "host", "--device-memory", "4KiB"}, "needs at least"},
       {{"--device-memory", "1000"}, "needs at least"},
       {{"--report", ""}, "--report"},

@@ -12,12 +12,15 @@
 #include <ferry/actors/crew.hpp>
 #include <ferry/messages/ask.hpp>
 #include <ferry/messages/errc.hpp>
-#include <ferry/offload/config_legacy.hpp>
 #include <ferry/offload/sha256.hpp>
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/quantity.hpp>
 
+#include "caught.hpp"
+#include "config_option.hpp"
+#include "exit_code.hpp"
 #include "models/load_model.hpp"
+#include "option_checks.hpp"
 #include "scheduler.hpp"
 
 #include <CLI/CLI.hpp>
@@ -35,6 +38,8 @@ namespace ferry::example {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr const char* name = "ferry_scheduler";
 
 struct arguments {
   std::vector<std::string> checkpoints;
@@ -79,25 +84,64 @@ model_actor::behavior_type model_thread(std::shared_ptr<device> target) {
   }};
 }
 
-served_pipeline open_pipeline(caf::actor_system& system, const std::shared_ptr<device>& target,
-                              const std::string& checkpoint) {
-  served_pipeline opened{.name = checkpoint,
-                         .model = checked(load_model(checkpoint)),
-                         .subject = nullptr,
-                         .actors = nullptr};
-  opened.subject = std::make_shared<torch_pipeline>(opened.model->description());
-  opened.actors = spawn_crew(system, target, {});
-  checked(ask<void>(system, opened.actors->supervisor, patience, start_children{}));
-  return opened;
-}
+/// The actors of this program. Ends them when it goes, whatever has failed: the actor system waits
+/// for every one of them.
+class cast {
+public:
+  explicit cast(caf::actor_system& system) : system_(system) {}
+  cast(const cast&) = delete;
+  cast& operator=(const cast&) = delete;
+  ~cast() { stop(); }
 
-void close_pipeline(caf::actor_system& system, const served_pipeline& pipeline) {
-  const auto end =
-      checked(ask<stopped>(system, pipeline.actors->supervisor, patience, stop_children{10s}));
-  for (const auto& late : end.late)
-    std::fprintf(stderr, "late to stop: %s\n", late.c_str());
-  kill(pipeline.actors->supervisor);
-}
+  [[nodiscard]] const std::vector<served_pipeline>& pipelines() const { return pipelines_; }
+  [[nodiscard]] const scheduler_actor& serving() const { return serving_; }
+
+  void open(const std::shared_ptr<device>& target, const std::string& checkpoint) {
+    auto model = checked(load_model(checkpoint));
+    auto subject = std::make_shared<torch_pipeline>(model->description());
+    pipelines_.push_back(
+        {checkpoint, std::move(model), std::move(subject), spawn_crew(system_, target, {})});
+    checked(ask<void>(system_, pipelines_.back().actors->supervisor, patience, start_children{}));
+  }
+
+  void start_serving(const std::shared_ptr<device>& target, const offload_config& offloading) {
+    thread_ = system_.spawn<caf::detached>(model_thread, target);
+    serving_ = system_.spawn<scheduler>(pipelines_, offloading, thread_);
+  }
+
+  /// Returns whether all stopped in time. May be called again.
+  bool stop() {
+    bool in_time = true;
+    if (serving_)
+      kill(serving_);
+    if (thread_)
+      kill(thread_);
+    for (const auto& each : pipelines_) {
+      in_time = stop(*each.actors) && in_time;
+      kill(each.actors->supervisor);
+    }
+    serving_ = nullptr;
+    thread_ = nullptr;
+    pipelines_.clear();
+    return in_time;
+  }
+
+private:
+  bool stop(const crew& actors) {
+    const auto end = ask<stopped>(system_, actors.supervisor, patience, stop_children{10s});
+    if (!end)
+      std::fprintf(stderr, "%s: %s\n", name, describe(end.error()).c_str());
+    else
+      for (const auto& late : end->late)
+        std::fprintf(stderr, "%s: late to stop: %s\n", name, late.c_str());
+    return end && end->late.empty();
+  }
+
+  caf::actor_system& system_;
+  std::vector<served_pipeline> pipelines_;
+  model_actor thread_;
+  scheduler_actor serving_;
+};
 
 /// Sends all requests, cancels the last one and returns what became of each.
 std::vector<result<generated>> serve_queue(caf::actor_system& system,
@@ -144,66 +188,105 @@ bool tell(const std::vector<served_pipeline>& pipelines, const std::vector<gener
   return good;
 }
 
-/// Returns whether all went as it should.
-bool serve(const arguments& given) {
-  const std::shared_ptr<device> target =
-      checked(open_device("host", {.memory = checked(parse_bytes(given.memory))}));
-  const auto offloading = checked(resolve_config(given.config, {})).config;
-  system_config config;
-  caf::actor_system system{config};
-  std::vector<served_pipeline> pipelines;
-  for (const auto& checkpoint : given.checkpoints)
-    pipelines.push_back(open_pipeline(system, target, checkpoint));
-  const auto thread = system.spawn<caf::detached>(model_thread, target);
-  const auto serving = system.spawn<scheduler>(pipelines, offloading, thread);
-  std::uint64_t last_id = 0;
-
-  for (std::size_t i = 0; i != pipelines.size(); ++i)
-    if (const auto warm_up = pipelines[i].model->warm_up_request())
-      checked(
-          ask<generated>(system, serving, patience, generate{request_id{++last_id}, i, *warm_up}));
-
-  std::vector<generate> queue;
-  for (std::size_t i = 0; i != given.requests; ++i) {
-    const auto which = i % pipelines.size();
-    queue.push_back({request_id{++last_id}, which, pipelines[which].model->defaults()});
+/// Runs the request that each model wants to have run first.
+exit_code warm_up(caf::actor_system& system, const cast& actors, std::uint64_t& last_id) {
+  const auto& pipelines = actors.pipelines();
+  bool has_run = false;
+  for (std::size_t i = 0; i != pipelines.size(); ++i) {
+    const auto asked = pipelines[i].model->warm_up_request();
+    if (!asked)
+      continue;
+    auto made = ask<generated>(system, actors.serving(), patience,
+                               generate{request_id{++last_id}, i, *asked});
+    if (!made) {
+      made.error().detail = pipelines[i].name + ": " + made.error().detail;
+      return report(made.error(), has_run ? exit_code::failed : exit_code_of(made.error()), name);
+    }
+    has_run = true;
   }
-  bool good = tell(pipelines, queue, serve_queue(system, serving, queue));
+  return exit_code::done;
+}
 
-  const auto swaps = checked(ask<std::uint64_t>(system, serving, patience, query_swaps{}));
+/// Prints what is left of the requests. Returns whether it is nothing.
+bool tell_state(caf::actor_system& system, const cast& actors) {
+  const auto swaps = checked(ask<std::uint64_t>(system, actors.serving(), patience, query_swaps{}));
   std::printf("swaps: %llu\n", static_cast<unsigned long long>(swaps));
-  for (const auto& pipeline : pipelines) {
+  bool idle = true;
+  for (const auto& pipeline : actors.pipelines()) {
     const auto state =
         checked(ask<offload_state>(system, pipeline.actors->offloader, patience, query_offload{}));
     std::printf("%s: %s, %u copies in flight\n", pipeline.name.c_str(),
                 state.enabled ? "enabled" : "disabled", state.tickets_in_flight);
-    good = good && !state.in_request && state.tickets_in_flight == 0;
+    idle = idle && !state.in_request && state.tickets_in_flight == 0;
   }
-  kill(serving);
-  kill(thread);
-  for (const auto& pipeline : pipelines)
-    close_pipeline(system, pipeline);
-  return good;
+  return idle;
+}
+
+exit_code serve(const arguments& given) {
+  const auto offloading = checked(read_config(given.config, {}));
+  if (offloading.strategy == offload_strategy::none)
+    throw ferry_error{{errc::invalid_config, "--config is '" + given.config +
+                                                 "', which offloads nothing; expected a "
+                                                 "configuration with mode and components"}};
+  const auto memory = parse_bytes(given.memory);
+  if (!memory)
+    throw ferry_error{{memory.error().code, "--device-memory: " + memory.error().detail}};
+  const std::shared_ptr<device> target = checked(open_device("host", {.memory = *memory}));
+  system_config config;
+  caf::actor_system system{config};
+  cast actors{system};
+  for (const auto& checkpoint : given.checkpoints)
+    actors.open(target, checkpoint);
+  actors.start_serving(target, offloading);
+
+  std::uint64_t last_id = 0;
+  if (const auto outcome = warm_up(system, actors, last_id); outcome != exit_code::done)
+    return outcome;
+
+  std::vector<generate> queue;
+  for (std::size_t i = 0; i != given.requests; ++i) {
+    const auto which = i % actors.pipelines().size();
+    queue.push_back({request_id{++last_id}, which, actors.pipelines()[which].model->defaults()});
+  }
+  bool good = tell(actors.pipelines(), queue, serve_queue(system, actors.serving(), queue));
+  good = tell_state(system, actors) && good;
+  good = actors.stop() && good;
+  return good ? exit_code::done : exit_code::failed;
+}
+
+exit_code run(int argc, char** argv) {
+  arguments given;
+  CLI::App program{"Serves requests for pipelines that share one device's memory", name};
+  program.add_option("CHECKPOINT", given.checkpoints, "Pipelines, served in turns")
+      ->required()
+      ->type_name("");
+  program.add_option("--device-memory", given.memory, "Of all pipelines together (64MiB)")
+      ->type_name("SIZE");
+  program
+      .add_option("--config", given.config,
+                  "How each is offloaded: JSON, or @FILE (layer, dit and text_encoder)")
+      ->type_name("JSON");
+  program.add_option("--requests", given.requests, "How many to queue, 2 to 1000 (6)")
+      ->type_name("N")
+      ->check(integer_between(2, 1000));
+  try {
+    program.parse(argc, argv);
+    return serve(given);
+  } catch (const CLI::Success& asked) {
+    program.exit(asked);
+    return exit_code::done;
+  } catch (const CLI::ParseError& wrong) {
+    return report({errc::invalid_argument, std::string(wrong.what()) + "; see " + name + " --help"},
+                  exit_code::rejected, name);
+  } catch (const std::exception&) {
+    const auto reason = caught();
+    return report(reason, exit_code_of(reason), name);
+  }
 }
 
 } // namespace
 } // namespace ferry::example
 
 int main(int argc, char** argv) {
-  ferry::example::arguments given;
-  CLI::App program{"Serves requests for pipelines that share one device's memory"};
-  program.add_option("CHECKPOINT", given.checkpoints, "Pipelines, served in turns")->required();
-  program.add_option("--device-memory", given.memory, "Of all pipelines together")
-      ->capture_default_str();
-  program.add_option("--config", given.config, "How each is offloaded")->capture_default_str();
-  program.add_option("--requests", given.requests, "How many to queue")
-      ->check(CLI::Range(2, 1000))
-      ->capture_default_str();
-  CLI11_PARSE(program, argc, argv);
-  try {
-    return ferry::example::serve(given) ? 0 : 1;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "scheduler: %s\n", e.what());
-    return 2;
-  }
+  return static_cast<int>(ferry::example::run(argc, argv));
 }
