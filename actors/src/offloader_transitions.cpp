@@ -40,7 +40,8 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   if (options_.peers)
     ballot_ = make_ballot(owner_->traits().name, (*planned)->pipeline, message.config,
                           options_.slots, (*planned)->transfers);
-  auto made = std::make_unique<placement>(*owner_, message.subject, message.lease,
+  auto made = std::make_unique<placement>(*owner_, message.subject,
+                                          left_weights{message.lease, message.transforms},
                                           std::move(**planned), slots(), options_.memory_nodes);
   claim_ = std::move(*claim);
   return place(std::move(made), message.stamp);

@@ -160,11 +160,12 @@ result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
           describe_rest(transfers, slots) + ")"});
 }
 
-placement::placement(device& owner, std::shared_ptr<pipeline> subject,
-                     std::shared_ptr<host_lease> lease, placement_plan plan, slot_numbers slots,
+placement::placement(device& owner, std::shared_ptr<pipeline> subject, left_weights left,
+                     placement_plan plan, slot_numbers slots,
                      std::shared_ptr<const numa_nodes> memory_nodes)
-    : owner_(&owner), subject_(std::move(subject)), lease_(std::move(lease)),
-      plan_(std::move(plan)), slots_(plan_.transfers.blocks.empty() ? slot_numbers{0, 0} : slots),
+    : owner_(&owner), subject_(std::move(subject)), lease_(std::move(left.lease)),
+      left_transforms_(std::move(left.transforms)), plan_(std::move(plan)),
+      slots_(plan_.transfers.blocks.empty() ? slot_numbers{0, 0} : slots),
       memory_nodes_(std::move(memory_nodes)),
       through_(std::make_shared<streaming>(owner, plan_.transfers, slots_.first, slots_.most)),
       groups_(std::make_shared<staging>(owner, plan_.transfers)) {}
@@ -287,7 +288,9 @@ void placement::make_units() {
   leased_groups_.resize(group_units_.size());
   for (std::size_t i = 0; i != group_units_.size(); ++i)
     leased_groups_[i] = group_units_[i] != nullptr && is_leased(*group_units_[i]);
+  group_transforms_.resize(group_units_.size());
   units_made_ = true;
+  take_transforms();
 }
 
 std::vector<pin_candidate> placement::survey(bool packs) {
@@ -305,14 +308,17 @@ std::vector<pin_candidate> placement::survey(bool packs) {
       store.bytes = manifest->shard_bytes();
       store.replaces = 0;
       store.mapped = false;
-    } else if (packs) {
-      largest_block = std::max(largest_block, store.bytes);
+    } else {
+      store.mapped = store.mapped && blocks_[i].transforms.empty();
+      if (packs)
+        largest_block = std::max(largest_block, store.bytes);
     }
   }
   for (std::size_t i = 0; i != group_units_.size(); ++i) {
     stores.push_back(group_units_[i] == nullptr
                          ? pin_candidate{}
                          : candidate(groups_->groups()[i].path, *group_units_[i]));
+    stores.back().mapped = stores.back().mapped && group_transforms_[i].empty();
     largest_group = std::max(largest_group, stores.back().bytes);
   }
   block_staging_ = staging_buffers::size_for(largest_block, plan_.piece_bytes);
@@ -368,6 +374,7 @@ void placement::place_groups(const pin_plan& pins) {
     if (group_units_[i] == nullptr)
       continue;
     auto& group = groups_->groups()[i];
+    settle(*group_units_[i], group_transforms_[i]);
     const stager_options how{.path = group.path,
                              .master = options_of(pins.pins(blocks_.size() + i))};
     group.stager = std::make_unique<module_stager>(*owner_, std::move(group_units_[i]), how,
@@ -385,6 +392,7 @@ void placement::place_blocks(const pin_plan& pins) {
       place_shard(i, pins.pins(i));
       continue;
     }
+    settle(*placed.unit, placed.transforms);
     placed.master = make_master(*owner_, *placed.unit, options_of(pins.pins(i)));
     const auto pinned = placed.master->whole().size();
     placed.displaced = true;
@@ -407,8 +415,12 @@ const gather_manifest* placement::manifest_of(std::size_t block) const noexcept 
 void placement::place_shard(std::size_t block, bool pin) {
   auto& placed = blocks_[block];
   const auto& manifest = *manifest_of(block);
+  if (!pin)
+    settle(*placed.unit, placed.transforms);
   placed.master = make_master(*owner_, *placed.unit, {.pin = false});
-  if (pin)
+  if (pin && !placed.transforms.empty())
+    placed.shard = pin_transformed(placed, manifest);
+  else if (pin)
     placed.shard = host_shard::pinned(*owner_, *placed.master, manifest, plan_.rank);
   else
     placed.shard = host_shard::kept(*placed.master, manifest, plan_.rank);
@@ -437,6 +449,7 @@ void placement::count_pageable(std::span<const host_master::segment> from) noexc
 // Residents are loaded once: their originals are good enough as sources.
 void placement::place_residents() {
   for (std::size_t i = 0; i != residents_.size(); ++i) {
+    settle(*residents_[i].unit, residents_[i].transforms);
     residents_[i].master = make_master(*owner_, *residents_[i].unit, {.pin = false});
     through_->add_resident(resident_regions_[i], residents_[i].master->segments());
   }

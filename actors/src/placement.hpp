@@ -11,6 +11,7 @@
 #include <ferry/offload/host_lease.hpp>
 #include <ferry/offload/host_master.hpp>
 #include <ferry/offload/host_registration.hpp>
+#include <ferry/offload/loader_transforms.hpp>
 #include <ferry/offload/offload_state.hpp>
 #include <ferry/offload/pin_plan.hpp>
 #include <ferry/offload/pipeline.hpp>
@@ -46,6 +47,12 @@ struct placement_plan {
   std::map<std::string, component_units> units; ///< By component, as `components`.
   std::vector<std::shared_ptr<const module_node>> on_demand;
   std::size_t rank = 0; ///< Of those that gather blocks.
+};
+
+/// What the loader of a pipeline has left to its backend.
+struct left_weights {
+  std::shared_ptr<host_lease> lease = nullptr;             ///< Null: all weights are its own.
+  std::shared_ptr<loader_transforms> transforms = nullptr; ///< Null: all are as computed with.
 };
 
 /// Which rank of how many this is.
@@ -88,8 +95,7 @@ struct slot_numbers {
 /// part of an enable. A failed enable, a disable and a stop all run that one undo.
 class placement {
 public:
-  /// @param lease is what weights of the pipeline lie in; null: all are its own
-  placement(device& owner, std::shared_ptr<pipeline> subject, std::shared_ptr<host_lease> lease,
+  placement(device& owner, std::shared_ptr<pipeline> subject, left_weights left,
             placement_plan plan, slot_numbers slots,
             std::shared_ptr<const numa_nodes> memory_nodes);
   placement(device& owner, std::shared_ptr<const bare_weights> weights, slot_numbers slots);
@@ -130,7 +136,8 @@ public:
   /// anything has changed.
   [[nodiscard]] result<std::vector<weight_place>> check(const weight_update& update);
 
-  /// Returns contents of a component by name, all of them for no names.
+  /// Returns contents of a component by name, all of them for no names. Fails with `unsupported`
+  /// where the host has them only as they are stored.
   [[nodiscard]] result<weight_snapshot> read(const std::string& component,
                                              const std::vector<std::string>& names);
 
@@ -192,17 +199,24 @@ public:
   [[nodiscard]] result<void> end_lease();
 
 private:
+  using pending = std::vector<pending_transform>;
+
   struct placed_unit {
     std::unique_ptr<weight_unit> unit;
     std::optional<host_master> master;
     std::optional<host_shard> shard; ///< What this rank sends of a block that ranks gather.
     std::string path;
+    pending transforms;     ///< Of its originals, until they are done.
     bool leased = false;    ///< Some of its originals are in the lease.
     bool displaced = false; ///< Not ordinary, or on the way there.
     object_id hooked{};     ///< The module with our hook, 0 if none.
   };
 
   [[nodiscard]] bool is_leased(const weight_unit& unit) const;
+  void take_transforms();
+  static void settle(weight_unit& unit, pending& transforms);
+  [[nodiscard]] host_shard pin_transformed(const placed_unit& placed,
+                                           const gather_manifest& manifest) const;
   void plan_pages();
   void own_originals(weight_unit& unit) const;
   [[nodiscard]] weight_unit& unit_of_group(std::size_t index);
@@ -231,6 +245,7 @@ private:
   device* owner_;
   std::shared_ptr<pipeline> subject_;
   std::shared_ptr<host_lease> lease_;
+  std::shared_ptr<loader_transforms> left_transforms_; ///< Until they are taken on.
   std::unique_ptr<host_registration> registered_;
   std::optional<failure> not_registered_;
   std::vector<const_bytes> leased_sources_; ///< What copies are to read of the lease.
@@ -255,6 +270,7 @@ private:
   std::shared_ptr<staging> groups_;
   std::vector<std::unique_ptr<weight_unit>> group_units_; ///< Until their stagers own them.
   std::vector<bool> leased_groups_;                       ///< As `leased` of a unit.
+  std::vector<pending> group_transforms_;                 ///< As `transforms` of a unit.
   std::vector<object_id> group_hooks_;                    ///< Modules with our hook.
 };
 

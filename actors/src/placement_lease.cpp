@@ -23,6 +23,7 @@ bool placement::is_leased(const weight_unit& unit) const {
 void placement::plan_pages() {
   if (lease_ == nullptr)
     return;
+  // What is transformed becomes a copy of its own.
   auto any_gathered = false;
   const auto add = [&](const weight_unit& unit) {
     const auto originals = unit.originals();
@@ -33,11 +34,11 @@ void placement::plan_pages() {
   for (std::size_t i = 0; i != blocks_.size(); ++i)
     if (manifest_of(i) != nullptr)
       any_gathered = any_gathered || blocks_[i].leased;
-    else
+    else if (blocks_[i].transforms.empty())
       add(*blocks_[i].unit);
-  for (const auto& each : group_units_)
-    if (each != nullptr)
-      add(*each);
+  for (std::size_t i = 0; i != group_units_.size(); ++i)
+    if (group_units_[i] != nullptr && group_transforms_[i].empty())
+      add(*group_units_[i]);
   if (any_gathered)
     leave_pages({errc::unsupported, "ranks gather the leased blocks"});
   else if (leased_sources_.empty())

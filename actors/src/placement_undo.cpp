@@ -34,6 +34,7 @@ result<void> placement::take_back() {
   groups_->close();
   group_units_.clear();
   leased_groups_.clear();
+  group_transforms_.clear();
   blocks_.clear();
   residents_.clear();
   watch_.reset();
@@ -65,9 +66,10 @@ std::optional<failure> placement::restore_all() {
   std::optional<failure> first;
   for (auto* group : {&blocks_, &residents_})
     for (auto& each : *group) {
-      if (!each.displaced && !each.leased)
+      if (!each.displaced && !each.leased && each.transforms.empty())
         continue;
       auto back = attempt([&] {
+        settle(*each.unit, each.transforms);
         if (each.leased)
           own_originals(*each.unit);
         if (each.displaced)
@@ -85,6 +87,8 @@ std::optional<failure> placement::restore_all() {
   for (std::size_t i = 0; i != group_units_.size(); ++i) {
     auto& each = groups_->groups()[i];
     auto back = attempt([&] {
+      if (units_made_ && !group_transforms_[i].empty())
+        settle(unit_of_group(i), group_transforms_[i]);
       if (units_made_ && leased_groups_[i])
         own_originals(unit_of_group(i));
       if (each.stager != nullptr)

@@ -43,6 +43,15 @@ result<weight_snapshot> placement::read(const std::string& component,
                                         const std::vector<std::string>& names) {
   return places_in(component)
       .and_then([&](const weight_places& places) { return places.find(component, names); })
+      .and_then([&](std::vector<weight_place> found) -> result<std::vector<weight_place>> {
+        for (const auto& each : found)
+          if (each.unit < blocks_.size() && !blocks_[each.unit].transforms.empty())
+            return tl::unexpected(
+                failure{errc::unsupported,
+                        component + ": tensor '" + each.name +
+                            "' is on this rank only as it is stored; read it after a disable"});
+        return found;
+      })
       .map([&](const std::vector<weight_place>& found) {
         return weight_snapshot{read_weights(stores(), found),
                                plan_.components.at(component).version};

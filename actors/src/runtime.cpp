@@ -175,8 +175,11 @@ result<void> runtime::enable(std::shared_ptr<pipeline> subject, const offload_co
 }
 
 result<void> runtime::enable(std::shared_ptr<pipeline> subject, const offload_config& config,
-                             std::shared_ptr<host_lease> lease) {
-  return impl_->enable(enable_pipeline{std::move(subject), config, {}, std::move(lease)})
+                             std::shared_ptr<host_lease> lease,
+                             std::shared_ptr<loader_transforms> transforms) {
+  return impl_
+      ->enable(
+          enable_pipeline{std::move(subject), config, {}, std::move(lease), std::move(transforms)})
       .map([](const std::shared_ptr<block_gate>&) {});
 }
 

@@ -3,6 +3,7 @@
 
 #include "ferry/actors/runtime_backend.hpp"
 
+#include <ferry/offload/loader_transforms.hpp>
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/platform/log.hpp>
 
@@ -51,20 +52,12 @@ std::string join(const std::vector<std::string>& names) {
   return text + (names.size() > 5 ? " and " + std::to_string(names.size() - 5) + " more" : "");
 }
 
-/// Checks that the loader has bound what a plan leaves in files. Nothing here rearranges bytes.
+/// Checks that the loader has bound what a plan leaves in files.
 result<void> check_bindings(const pipeline& model, const host_weight_plan& plan) {
-  std::vector<std::string> transformed;
   std::vector<std::string> unbound;
-  for (const auto& [name, binding] : plan.bindings) {
-    if (binding.transform != nullptr)
-      transformed.push_back(name);
+  for (const auto& [name, binding] : plan.bindings)
     if (!is_bound(model.root(), name))
       unbound.push_back(name);
-  }
-  if (!transformed.empty())
-    return tl::unexpected(failure{
-        errc::unsupported, "the host weight plan has a transform for " + join(transformed) +
-                               ", which a mapped checkpoint cannot have; load without the plan"});
   if (!unbound.empty())
     return tl::unexpected(failure{
         errc::invalid_pipeline, "the host weight plan names " + join(unbound) +
@@ -76,7 +69,8 @@ result<void> check_bindings(const pipeline& model, const host_weight_plan& plan)
 class runtime_backend final : public offload_backend {
 public:
   runtime_backend(runtime& through, offload_config config, std::optional<host_weight_plan> plan)
-      : through_(&through), config_(std::move(config)), plan_(std::move(plan)) {}
+      : through_(&through), config_(std::move(config)), plan_(std::move(plan)),
+        transforms_(std::make_shared<loader_transforms>(plan_.value_or(host_weight_plan{}))) {}
 
   result<void> enable(const std::shared_ptr<pipeline>& model) override {
     const auto before = through_->state();
@@ -94,7 +88,7 @@ public:
       return tl::unexpected(std::move(lease.error()));
     auto config = config_;
     config.keep_mapped = config_.keep_mapped || plan_.has_value();
-    if (auto enabled = through_->enable(model, config, std::move(*lease)); !enabled)
+    if (auto enabled = through_->enable(model, config, std::move(*lease), transforms_); !enabled)
       return enabled;
     return check_plan_is_used();
   }
@@ -130,7 +124,8 @@ private:
   runtime* through_;
   offload_config config_;
   std::optional<host_weight_plan> plan_;
-  bool ours_ = false; ///< What the runtime offloads, if it does.
+  std::shared_ptr<loader_transforms> transforms_; ///< As far as they are still to be done.
+  bool ours_ = false;                             ///< What the runtime offloads, if it does.
 };
 
 } // namespace

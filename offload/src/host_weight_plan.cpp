@@ -4,8 +4,6 @@
 #include "ferry/offload/host_weight_plan.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -49,10 +47,6 @@ std::string list(const std::vector<std::int64_t>& shape) {
   for (const auto each : shape)
     text += (text.empty() ? "" : ",") + std::to_string(each);
   return "[" + text + "]";
-}
-
-std::int64_t elements(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
 }
 
 /// The entries of all sources by the runtime name they belong to.
@@ -133,10 +127,7 @@ std::optional<no_host_weights> check_layout(const weight_layout& layout) {
 std::optional<no_host_weights> check_form(const std::string& name, const tensor_info& wanted,
                                           const entries::entry& from) {
   const auto& stored = *from.stored;
-  const auto fits = from.binding.transform == nullptr
-                        ? stored.shape == wanted.shape
-                        : elements(stored.shape) == elements(wanted.shape);
-  if (fits && stored.type == wanted.type)
+  if (stored.shape == wanted.shape && stored.type == wanted.type)
     return std::nullopt;
   return no_host_weights{weight_fallback::metadata_mismatch,
                          "tensor '" + name + "' is " + std::string{to_string(stored.type)} +

@@ -165,7 +165,7 @@ TEST_CASE("what the components have on the device and pinned is what the totals 
 
 TEST_CASE("a component is nowhere before it is placed", "[actors][query]") {
   queried run;
-  placement half(*run.gpu, run.model, nullptr,
+  placement half(*run.gpu, run.model, {},
                  **plan_placement(*run.model, test::compact(test::both), {}), {2, 2}, nullptr);
   REQUIRE_FALSE(half.survey(true).empty());
   half.carve_memory();

@@ -396,8 +396,8 @@ TEST_CASE("weights that are replaced leave the registered pages", "[actors][regi
 
 TEST_CASE("leased blocks that ranks gather are not registered, and become their own at the end",
           "[actors][registration][ranks]") {
+  std::vector<leased_model> models(2);
   test::rank_team team{2, test::kind::sim};
-  std::vector<leased_model> models(team.size());
 
   const auto right = team.all([&](test::rank& each, std::size_t i) {
     auto& subject = each.subject;

@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 #include "support/fake_pipeline.hpp"
 #include "support/leased_plan.hpp"
+#include "support/plus_one.hpp"
 #include "support/resolution.hpp"
 
 #include <memory>
@@ -207,22 +208,19 @@ TEST_CASE("a plan with tensors that are missing or have no memory is refused by 
   CHECK_FALSE(on.enabled());
 }
 
-TEST_CASE("a plan with a transform is refused, because nobody would apply it",
-          "[actors][runtime_backend]") {
-  struct turned final : weight_transform {
-    [[nodiscard]] std::string_view name() const override { return "turned"; }
-    void apply(const stored_tensor&, mutable_bytes) const override {}
-  };
+TEST_CASE("a plan's transforms are applied once", "[actors][runtime_backend]") {
   served on;
   auto plan = mapped({"transformer.pos"});
-  plan.bindings.at("transformer.pos").transform = std::make_shared<turned>();
+  plan.bindings.at("transformer.pos").transform = std::make_shared<test::plus_one>();
+  auto started = on.start(plan);
+  REQUIRE(started);
+  const auto model = std::dynamic_pointer_cast<fake_pipeline>(started->model);
+  REQUIRE(started->backend->disable());
 
-  const auto started = on.start(plan);
+  REQUIRE(started->backend->enable(started->model));
+  REQUIRE(started->backend->disable());
 
-  REQUIRE_FALSE(started);
-  CHECK(started.error().code == errc::unsupported);
-  CHECK_THAT(started.error().detail, Contains("'transformer.pos'") && Contains("transform"));
-  CHECK_FALSE(on.enabled());
+  CHECK(model->tree()->at("transformer")->own_tensors().at("pos")->bytes().front() == std::byte{2});
 }
 
 TEST_CASE("without a device nothing is offloaded, and a plan is refused",

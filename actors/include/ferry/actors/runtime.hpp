@@ -27,6 +27,7 @@ namespace ferry {
 
 class numa_nodes;
 class host_lease;
+class loader_transforms;
 class pipeline;
 struct bare_weights;
 
@@ -101,8 +102,14 @@ public:
   /// of it: the pipeline is of no use then unless somebody else has a share. Fails also with
   /// `incomplete` if pages of a try that failed stay registered: they and the lease are then kept,
   /// and tried again.
+  ///
+  /// `transforms` are applied to the tensors they name, which become memory of the pipeline's own,
+  /// or a pinned copy; of what ranks gather only the part of each rank, until a disable. They are
+  /// empty once they are taken on: from then on a disable, or an enable that fails, leaves every
+  /// tensor as the model computes with it.
   [[nodiscard]] result<void> enable(std::shared_ptr<pipeline> subject, const offload_config& config,
-                                    std::shared_ptr<host_lease> lease);
+                                    std::shared_ptr<host_lease> lease,
+                                    std::shared_ptr<loader_transforms> transforms = nullptr);
 
   /// Streams bytes that belong to no pipeline. What their kept masters point at outlives the
   /// backend. Whoever computes on them goes through the gate, which may outlive the runtime and

@@ -24,6 +24,7 @@ namespace ferry {
 class block_gate;
 class group_gate;
 class host_lease;
+class loader_transforms;
 class pipeline;
 struct bare_weights;
 
@@ -36,6 +37,9 @@ struct enable_pipeline {
   /// What the weights of the pipeline lie in, if they are not its own. Ends with the backend, or
   /// with an enable that fails.
   std::shared_ptr<host_lease> lease = nullptr;
+  /// What is to be done to tensors before the model can compute with them. Empty once the offloader
+  /// has taken that on, whether or not the enable succeeds.
+  std::shared_ptr<loader_transforms> transforms = nullptr;
 };
 
 /// Streams bytes that belong to no pipeline. The offloader owns a share of them until disabled.

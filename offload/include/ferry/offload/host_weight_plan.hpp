@@ -30,7 +30,7 @@ enum class host_weight_backing : std::uint8_t {
 [[nodiscard]] std::string_view to_string(host_weight_backing backing) noexcept;
 
 /// Rearranges a stored tensor into the form that the model computes with, of the same type and
-/// size. Stateless, so any thread may use it.
+/// shape. Stateless, so any thread may use it.
 class weight_transform {
 public:
   virtual ~weight_transform() = default;
@@ -47,7 +47,8 @@ struct weight_binding {
 };
 
 /// What a loader found out about the weights it has left where they are. The loader has bound them
-/// itself: the backend only checks that, and no backend applies a transform. Serves one enable.
+/// itself, as they are stored: the backend checks that, and applies the transforms. Serves one
+/// enable.
 struct host_weight_plan {
   host_weight_backing backing = host_weight_backing::checkpoint_mmap;
   std::map<std::string, weight_binding> bindings; ///< By runtime name.
