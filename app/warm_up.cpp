@@ -4,11 +4,13 @@
 #include "warm_up.hpp"
 
 #include <ferry/actors/runtime.hpp>
+#include <ferry/platform/log.hpp>
 
 #include "caught.hpp"
 #include "models/diffusion_model.hpp"
 
 #include <exception>
+#include <string>
 #include <utility>
 
 namespace ferry {
@@ -21,6 +23,7 @@ tl::unexpected<failure> failed(failure cause) {
 }
 
 result<void> run(const diffusion_model& model, const request& asked) {
+  log(log_level::info, "ferry.app", "warm up steps=" + std::to_string(asked.steps));
   try {
     if (auto made = model.run(asked, {}); !made)
       return tl::unexpected(made.error());

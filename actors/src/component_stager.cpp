@@ -6,6 +6,7 @@
 #include "guarded.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace ferry {
 
@@ -158,7 +159,8 @@ answered component_stager::stage_out(const stage_group_out& message) {
   const auto held = keep();
   check_open();
   const host_thread::scope scope{lane_->me, message.stamp};
-  send_away(message.group);
+  if (auto gone = make_leave({message.group}); !gone)
+    throw ferry_error{gone.error()};
   return {owner_->stamp()};
 }
 
@@ -176,15 +178,26 @@ answered component_stager::end(const end_request& message) {
   const auto held = keep();
   check_open();
   const host_thread::scope scope{lane_->me, message.stamp};
+  std::vector<group_id> all;
+  for (std::size_t i = 0; i != through_->groups().size(); ++i)
+    all.push_back(group_id{static_cast<std::uint32_t>(i)});
+  if (auto gone = make_leave(all); !gone)
+    throw ferry_error{gone.error()};
+  return {owner_->stamp()};
+}
+
+// One that cannot leave keeps no other. Retention is told once: it may have the device run dry.
+result<void> component_stager::make_leave(const std::vector<group_id>& groups) {
+  const auto before = staged_bytes();
   result<void> first_failure;
-  for (std::size_t i = 0; i != through_->groups().size(); ++i) {
-    auto gone = attempt([&] { send_away(group_id{static_cast<std::uint32_t>(i)}); });
+  for (const auto each : groups) {
+    auto gone = attempt([&] { send_away(each); });
     if (!gone && first_failure)
       first_failure = std::move(gone);
   }
-  if (!first_failure)
-    throw ferry_error{first_failure.error()};
-  return {owner_->stamp()};
+  if (const auto now = staged_bytes(); now != before)
+    tell_retention(group_left{now});
+  return first_failure;
 }
 
 void component_stager::bring_in(group_id group) {
@@ -193,15 +206,14 @@ void component_stager::bring_in(group_id group) {
   for (const auto other : entry.excludes)
     if (board.at(other) == group_board::state::held)
       throw ferry_error{in_use(other)};
-  for (const auto other : entry.excludes)
-    send_away(other);
+  if (auto gone = make_leave(entry.excludes); !gone)
+    throw ferry_error{gone.error()};
   const auto known = board.claim(group);
   if (!known)
     return; // Held: it is there.
-  const auto comes = entry.stager && !entry.stager->loaded();
   const auto loaded = attempt([&] {
     owner_->observe(*known);
-    if (comes)
+    if (entry.stager)
       entry.stager->load(*lane_->copies);
   });
   if (!loaded) {
@@ -209,7 +221,7 @@ void component_stager::bring_in(group_id group) {
     throw ferry_error{loaded.error()};
   }
   board.arrived(group, owner_->stamp());
-  if (comes)
+  if (entry.stager)
     tell_retention(group_staged{staged_bytes()});
 }
 
@@ -235,8 +247,6 @@ void component_stager::send_away(group_id group) {
     throw ferry_error{offloaded.error()};
   }
   board.left(group);
-  if (entry.stager)
-    tell_retention(group_left{staged_bytes()});
 }
 
 } // namespace ferry

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace ferry {
 
@@ -59,6 +60,7 @@ private:
   /// Keeps the backend while it is held. If it was taken away, lets go of it and holds nothing.
   [[nodiscard]] work_permit::use_lock keep();
   void send_away(group_id group);
+  [[nodiscard]] result<void> make_leave(const std::vector<group_id>& groups);
   [[nodiscard]] failure in_use(group_id group) const;
 
   std::shared_ptr<device> owner_;

@@ -189,6 +189,28 @@ TEST_CASE("components that take turns make the allocator give back what one has 
   CHECK(ask<cache_state>(run.system, run.actors->retention(), 10s, query_cache{})->releases >= 1);
 }
 
+TEST_CASE("what a warm-up request has staged is kept from the first request that counts",
+          "[actors][cache_retention]") {
+  const auto cache = std::make_shared<fake_cache>();
+  cache->now = {.free = 4000, .total = 4000, .reserved = 300, .allocated = 0};
+  served_pipeline run{cache};
+  REQUIRE(run.enable());
+  const auto request = [&](std::uint64_t id) {
+    REQUIRE(ask<answered>(run.system, run.actors->offloader, 10s,
+                          queue_request{request_id{id}, 10s, {}, {}}));
+    run.take_turns();
+    REQUIRE(ask<answered>(run.system, run.actors->offloader, 10s, end_request{}));
+    // The stager's reports are handled before what is asked after them.
+    return ask<cache_state>(run.system, run.actors->retention(), 10s, query_cache{})->releases;
+  };
+
+  const auto warm_up = request(1);
+  cache->now.reserved = 300;
+
+  CHECK(warm_up == 1);
+  CHECK(request(2) == warm_up);
+}
+
 TEST_CASE("what is staged is counted once, and no more once it is gone",
           "[actors][cache_retention]") {
   served_pipeline run{std::make_shared<fake_cache>()};

@@ -224,19 +224,67 @@ TEST_CASE("a pipeline that does not fit is refused before anything is touched",
   CHECK(run.model->mutations().empty());
 }
 
+/// Its encoder stages itself.
+struct self_staging : offloaded {
+  self_staging() {
+    encoder->stages();
+    auto plan = test::planned();
+    plan.on_demand_component_paths = {"text_encoder"};
+    model->plan(plan);
+  }
+
+  test::fake_node encoder = model->tree()->at("text_encoder");
+};
+
 TEST_CASE("components that stage themselves are sent off once, behind the hooks",
           "[actors][enable]") {
-  offloaded run;
-  run.model->tree()->at("text_encoder")->stages();
-  auto plan = test::planned();
-  plan.on_demand_component_paths = {"text_encoder"};
-  run.model->plan(plan);
+  self_staging run;
 
   REQUIRE(run.enable());
 
   const auto calls = run.model->mutations();
   CHECK(std::ranges::count(calls, "offload_to_cpu") == 1);
-  CHECK(run.model->tree()->at("text_encoder")->mutations() == strings{"offload_to_cpu"});
+  CHECK(run.encoder->mutations() == strings{"offload_to_cpu"});
+}
+
+TEST_CASE("a component that stages itself is brought in and sent off by its own methods",
+          "[actors][enable]") {
+  self_staging run;
+  REQUIRE(run.enable());
+
+  REQUIRE(run.subject.stage_in("text_encoder"));
+  REQUIRE(run.subject.stage_out("text_encoder"));
+
+  CHECK(run.encoder->mutations() == strings{"offload_to_cpu", "load_to_device", "offload_to_cpu"});
+}
+
+TEST_CASE("what a component's own method throws is the answer, and fails nothing else",
+          "[actors][enable]") {
+  self_staging run;
+  REQUIRE(run.enable());
+  run.encoder->refuses_to_stage();
+
+  const auto staged = run.subject.stage_in("text_encoder");
+
+  REQUIRE_FALSE(staged);
+  CHECK_THAT(staged.error().detail, Catch::Contains("was told to refuse load_to_device"));
+  CHECK_FALSE(run.subject.state()->first_failure);
+  run.encoder->refuses_to_stage(false);
+  CHECK(run.subject.stage_in("text_encoder"));
+}
+
+TEST_CASE("an enable whose component refuses to be sent off is undone", "[actors][enable]") {
+  self_staging run;
+  run.encoder->refuses_to_stage();
+
+  const auto enabled = run.enable();
+
+  REQUIRE_FALSE(enabled);
+  CHECK_THAT(enabled.error().detail, Catch::Contains("was told to refuse offload_to_cpu"));
+  CHECK(run.ordinary());
+  CHECK(run.gpu->counters().device_bytes == 0);
+  run.encoder->refuses_to_stage(false);
+  CHECK(run.enable());
 }
 
 TEST_CASE("an enable that fails at any unit or hook leaves ordinary tensors and may be repeated",

@@ -110,6 +110,41 @@ TEST_CASE("weights that ranks share are read from the host, and not replaced whi
   }));
 }
 
+TEST_CASE("together, ranks pin one copy of what they gather, and the alignment of each part",
+          "[actors][ranks][B68]") {
+  constexpr std::size_t model = (dit_blocks * 700 + encoder_blocks * 300) * sizeof(float);
+  constexpr std::size_t alignment = 256;
+  const auto size = GENERATE(2, 3, 4);
+  group ranks(size, kind::sim);
+
+  REQUIRE(ranks.all([&](rank& own, std::size_t) {
+    return own.subject.start() && own.subject.enable(own.pipeline, config_of(all_gathered)) &&
+           own.request(2);
+  }));
+
+  std::uint64_t pinned = 0;
+  for (std::size_t i = 0; i != ranks.size(); ++i)
+    pinned += ranks.sim(i).counters().peak_pinned_bytes;
+  CHECK(pinned >= model);
+  CHECK(pinned <= model + (dit_blocks + encoder_blocks) * ranks.size() * alignment);
+}
+
+TEST_CASE("empty tensors are neither sharded nor gathered, and their blocks are right",
+          "[actors][ranks][B73]") {
+  group ranks(3, GENERATE(kind::sim, kind::host));
+
+  CHECK(ranks.all([&](rank& own, std::size_t) {
+    for (const auto* path : {"transformer.blocks.0", "text_encoder.block.1"})
+      own.pipeline->tree()
+          ->at(path)
+          ->parameter("none", tensor({0, 16}, dtype::f32))
+          ->buffer("nothing", tensor({0}, dtype::f32));
+    return own.subject.start() && own.subject.enable(own.pipeline, config_of(all_gathered)) &&
+           own.request(2) && own.subject.disable() && own.run_encoder() && own.run_step();
+  }));
+  CHECK(ranks.races() == 0);
+}
+
 TEST_CASE("each rank counts those of its parts that lie on another node than its device's",
           "[actors][ranks][B75]") {
   const auto kernel = std::make_shared<test::fake_numa_kernel>();

@@ -98,6 +98,26 @@ TEST_CASE("a request from a file counts as one that was typed, warmed up or not"
   CHECK(listed["step_s"].size() == 2);
 }
 
+TEST_CASE("one warm-up request runs before the first of a file, and none before a single one",
+          "[app][requests]") {
+  const test::scratch_directory scratch;
+  const auto file = scratch.write("r.jsonl", first_line + "\n" + second_line + "\n").string();
+  const auto log_of = [](const words& more) {
+    const auto done = run_program(
+        words{"run", tiny, "--device", "sim", "--config", layer, "--log-level", "info"} + more);
+    REQUIRE(done.code == 0);
+    return done.err;
+  };
+
+  const auto served = log_of({"--requests", file});
+
+  const auto at = served.find("warm up");
+  REQUIRE(at != std::string::npos);
+  CHECK(at < served.find("begin request number=1"));
+  CHECK(served.find("warm up", at + 1) == std::string::npos);
+  CHECK_THAT(log_of(first_request), !Contains("warm up"));
+}
+
 TEST_CASE("a request that fails is named and the others run", "[app][requests]") {
   const test::scratch_directory scratch;
   const auto file =

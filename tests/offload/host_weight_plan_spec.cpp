@@ -212,6 +212,51 @@ TEST_CASE("a checkpoint that is not there falls back", "[offload][host_weight_pl
   CHECK(plan.error().reason == weight_fallback::missing_source);
 }
 
+TEST_CASE("a checkpoint that lacks a file of its index falls back", "[offload][host_weight_plan]") {
+  checkpointed model;
+  auto source = model.source();
+  source.open = [&] {
+    const auto directory = model.scratch.path() / "torn";
+    std::filesystem::create_directory(directory);
+    write_component(directory, "model", model.entries, 80,
+                    [](const tensor_declaration&, std::uint64_t, mutable_bytes) {});
+    for (const auto& file : std::filesystem::directory_iterator(directory))
+      if (file.path().string().find("00002-of") != std::string::npos)
+        std::filesystem::remove(file);
+    return component_checkpoint::open(directory);
+  };
+
+  const auto plan = model.plan({source});
+
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().reason == weight_fallback::missing_source);
+  CHECK_THAT(plan.error().detail, Contains("00002-of"));
+}
+
+TEST_CASE("several denoisers are planned from a source each, and one that falls back takes all",
+          "[offload][host_weight_plan]") {
+  checkpointed model;
+  model.root->child("transformer_2", test::node("test.dit")->child("blocks", test::blocks(2)));
+  auto second = model.source();
+  second.prefix = "transformer_2.";
+  second.open = [&] {
+    model.entries.erase(model.entries.begin());
+    return model.open();
+  };
+  const auto plan_both = [&](const std::vector<weight_source>& sources) {
+    return plan_host_weights(model.root, strings{"transformer", "transformer_2"}, sources, {});
+  };
+
+  const auto plan = plan_both({model.source(), second});
+
+  REQUIRE(plan);
+  CHECK(plan->bindings.size() == 3 + 2);
+  CHECK(plan->bindings.at("transformer.pos").file !=
+        plan->bindings.at("transformer_2.blocks.0.weight").file);
+  CHECK(plan->source_prefixes == strings{"transformer.", "transformer_2."});
+  CHECK_FALSE(plan_both({second}));
+}
+
 TEST_CASE("a source of which nothing is left falls back", "[offload][host_weight_plan]") {
   checkpointed model;
   auto source = model.source();

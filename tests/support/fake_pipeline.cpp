@@ -278,6 +278,17 @@ fake_node fake_module::stages(bool load_to_device, bool offload_to_cpu) {
   return shared_from_this();
 }
 
+fake_node fake_module::refuses_to_stage(bool value) {
+  refuses_to_stage_ = value;
+  return shared_from_this();
+}
+
+void fake_module::stage(const char* call) const {
+  mutations_.emplace_back(call);
+  if (refuses_to_stage_)
+    throw std::runtime_error(type_name_ + " was told to refuse " + call);
+}
+
 fake_node fake_module::loaded(bool value) {
   loaded_ = value;
   return shared_from_this();

@@ -85,8 +85,8 @@ public:
   }
   [[nodiscard]] staging_methods staging() const override { return staging_; }
   [[nodiscard]] std::optional<bool> is_loaded() const override { return loaded_; }
-  void load_to_device() const override { mutations_.emplace_back("load_to_device"); }
-  void offload_to_cpu() const override { mutations_.emplace_back("offload_to_cpu"); }
+  void load_to_device() const override { stage("load_to_device"); }
+  void offload_to_cpu() const override { stage("offload_to_cpu"); }
 
   [[nodiscard]] const std::vector<std::string>& mutations() const noexcept { return mutations_; }
   [[nodiscard]] const std::map<std::string, fake_tensor_ptr>& own_tensors() const noexcept {
@@ -108,6 +108,7 @@ public:
   fake_node plain(std::string name); ///< An attribute that is neither null nor a module.
   fake_node declares_blocks(std::vector<std::string> attributes, bool deprecated = false);
   fake_node stages(bool load_to_device = true, bool offload_to_cpu = true);
+  fake_node refuses_to_stage(bool value = true); ///< Its staging methods throw.
   fake_node loaded(bool value);
   fake_node as_list();
 
@@ -119,6 +120,7 @@ private:
   };
 
   fake_node add(std::string name, fake_tensor_ptr value, tensor_role role, bool persistent);
+  void stage(const char* call) const;
 
   std::string type_name_;
   bool list_ = false;
@@ -128,6 +130,7 @@ private:
   std::map<std::string, attribute_kind, std::less<>> attributes_;
   std::optional<block_declaration> blocks_;
   staging_methods staging_;
+  bool refuses_to_stage_ = false;
   std::optional<bool> loaded_;
   mutable std::vector<std::string> mutations_;
 };

@@ -401,5 +401,24 @@ TEST_CASE("parameters that belong to no block are there however slow copies are"
   CHECK(gpu->race_count() == 0);
 }
 
+TEST_CASE("after a cancelled request a block whose weights were moved by hand makes the same bits",
+          "[field_cases][B63]") {
+  toy model;
+  streamed run(model, device_called(GENERATE("sim", "host")));
+  REQUIRE(run.enable());
+  const auto request = run.control().begin_request();
+  REQUIRE(request);
+  REQUIRE(run.control().cancel_request(*request));
+  CHECK_THROWS_WITH(model.generate(), Catch::Contains("cancelled"));
+  REQUIRE(run.control().end_request());
+
+  model.block_at<toy_block>(0).matrix.set_data(values({width, width}, 0));
+
+  CHECK(run.bit_equal());
+  CHECK(run.bit_equal());
+  REQUIRE(run.disable());
+  CHECK(run.ordinary());
+}
+
 } // namespace
 } // namespace ferry

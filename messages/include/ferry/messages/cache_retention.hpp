@@ -15,7 +15,7 @@ struct group_staged {
   std::uint64_t bytes_now = 0; ///< Of all groups that are there now.
 };
 
-/// A group has left the device.
+/// Groups have left the device, to make room for another or with the request.
 struct group_left {
   std::uint64_t bytes_now = 0; ///< As above.
 };

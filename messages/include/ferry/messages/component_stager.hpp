@@ -49,8 +49,8 @@ struct stage_group_out {
 };
 
 /// Owns the staging stream of one device: brings groups (whole components, the first layers of a
-/// denoiser) to the device and makes those leave that they exclude. It may block: when memory is
-/// short it waits for its stream before it tries again.
+/// denoiser) to the device and makes those leave that they exclude. It may block: a copy from
+/// memory that is not pinned holds up whoever enqueues it.
 using component_stager_actor = actor_interface<
     // Answers at once. Fails with `busy` if a backend is open, or the cause of a drain.
     caf::result<answered>(open_groups),

@@ -9,7 +9,10 @@
 
 namespace ferry {
 
-/// Where a `module_stager` gets device memory from while its group is there.
+/// Where a `module_stager` gets device memory from while its group is there. The runtime gives each
+/// group a place in its arena (`reserved_memory`), where a load always finds room; a stager of
+/// one's own may take from an allocator instead, which can be out of memory and keep what was given
+/// back.
 ///
 /// Memory that was given back may be handed out again at once: all who take from here stage on one
 /// stream, whose order keeps the uses apart. Used by one thread at a time.
