@@ -10,6 +10,8 @@
 #include "support/byte_blocks.hpp"
 #include "support/catch.hpp"
 #include "support/fake_actors.hpp"
+#include "support/life_plans.hpp"
+#include "support/offloader_rig.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -190,6 +192,54 @@ TEST_CASE("a packer that fails fails the fetch, with the block and its own cause
   CHECK_FALSE(rig.through->board().take(block_id{3}, 0));
   REQUIRE(rig.reports->size() == 1);
   CHECK(rig.reports->front().name == "copy_stream_worker");
+}
+
+/// Carries out `steps` messages of an enable with staged blocks, then `end`, and what follows from
+/// it. Returns whether there were so many.
+template <class End>
+bool end_after(std::size_t steps, const End& end) {
+  test::offloader_rig rig;
+  const auto model = test::larger_pipeline();
+  auto config = test::staged(test::compact(test::both));
+  config.pin_budget_bytes = staging_buffers::count * config.chunk_bytes;
+  const auto enabling = rig.question<enabled>(enable_pipeline{model, config, rig.gpu->stamp()});
+  auto came = true;
+  for (std::size_t i = 0; i != steps && came; ++i)
+    came = rig.world.dispatch_message();
+
+  end(rig);
+  rig.world.dispatch_messages();
+  static_cast<void>(rig.world.ask<answered>(rig.subject, disable_backend{}));
+
+  CAPTURE(steps);
+  for (const auto& found : rig.gpu->races())
+    UNSCOPED_INFO(describe(found));
+  CHECK(rig.gpu->race_count() == 0);
+  CHECK(rig.gpu->counters().pinned_bytes == 0);
+  CHECK(rig.gpu->counters().device_bytes == 0);
+  CHECK(model->hook_count() == 0);
+  return came;
+}
+
+TEST_CASE("whenever the offloader ends while blocks are being staged, nothing is left behind",
+          "[actors][host_packer][faults]") {
+  std::size_t steps = 0;
+  while (end_after(steps, [](const test::offloader_rig& rig) { kill(rig.subject); }))
+    ++steps;
+
+  CHECK(steps > 15);
+}
+
+TEST_CASE("whenever the packer ends and nobody hears what it packed last, nothing is left behind",
+          "[actors][host_packer][faults]") {
+  std::size_t steps = 0;
+  while (end_after(steps, [](const test::offloader_rig& rig) {
+    post(rig.copies, drain_child{{errc::internal, "it does not listen any more"}, true});
+    kill(rig.packer);
+  }))
+    ++steps;
+
+  CHECK(steps > 15);
 }
 
 TEST_CASE("a packer that ended fails the fetch at once", "[actors][host_packer]") {

@@ -27,7 +27,7 @@ namespace ferry::test {
   return {request_id{id}, std::chrono::seconds{5}, std::move(stamp)};
 }
 
-/// The real offloader, prefetcher, stager and copy worker, moved message by message.
+/// The real offloader, prefetcher, stager, copy worker and packer, moved message by message.
 struct offloader_rig {
   using make_stager =
       std::function<component_stager_actor(actor_world&, const std::shared_ptr<device>&)>;
@@ -42,8 +42,10 @@ struct offloader_rig {
       : stager(make(world, gpu)),
         subject(spawn_offloader(world.system(), threading::pooled, gpu,
                                 {.acquire_deadline = std::chrono::seconds{5},
-                                 .request_deadline = std::chrono::seconds{5}},
+                                 .request_deadline = std::chrono::seconds{5},
+                                 .packer = packer},
                                 memory, copies, prefetcher, stager, supervisor)) {
+    REQUIRE(world.ask<void>(packer, start_child{1}));
     REQUIRE(world.ask<void>(copies, start_child{1}));
     REQUIRE(world.ask<void>(prefetcher, start_child{1}));
     REQUIRE(world.ask<void>(stager, start_child{1}));
@@ -55,6 +57,7 @@ struct offloader_rig {
     static_cast<void>(world.ask<answered>(stager, release));
     static_cast<void>(world.ask<answered>(prefetcher, release));
     static_cast<void>(world.ask<answered>(copies, release));
+    static_cast<void>(world.ask<answered>(packer, release));
     kill(subject);
     kill(supervisor);
   }
@@ -84,6 +87,7 @@ struct offloader_rig {
   fake_supervisor::reports reports = std::make_shared<std::vector<child_failed>>();
   supervisor_actor supervisor = world.system().spawn<fake_supervisor>(reports);
   host_memory_actor memory = spawn_host_memory(world.system(), {});
+  host_packer_actor packer = spawn_host_packer(world.system(), threading::pooled, gpu);
   copy_stream_actor copies = spawn_copy_stream_worker(world.system(), gpu, supervisor);
   block_prefetcher_actor prefetcher =
       spawn_block_prefetcher(world.system(), gpu, copies, supervisor);
