@@ -94,6 +94,7 @@ json as_json(const run_report& r) {
       {"slot_bytes", r.slot_bytes},
       {"pinned_bytes", r.pinned_bytes},
       {"pageable_stores", r.pageable_stores},
+      {"staged_stores", r.staged_stores},
       {"misplaced_stores", r.misplaced_stores},
       {"peak_host_bytes", r.peak_host_bytes},
       {"wall_s", r.wall_s},
@@ -151,6 +152,8 @@ std::string to_table(const run_report& r) {
   line(table, "pinned", size_text(r.pinned_bytes));
   if (r.pageable_stores > 0)
     line(table, "host copies not pinned", std::to_string(r.pageable_stores));
+  if (r.staged_stores > 0)
+    line(table, "host copies staged", std::to_string(r.staged_stores));
   if (r.misplaced_stores > 0)
     line(table, "pinned on another node", std::to_string(r.misplaced_stores));
   line(table, "peak of the process", size_text(r.peak_host_bytes));

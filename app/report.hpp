@@ -37,6 +37,7 @@ struct run_report {
   std::uint64_t slot_bytes = 0;
   std::uint64_t pinned_bytes = 0;
   std::uint64_t pageable_stores = 0;  ///< Host copies left pageable although pinning was wanted.
+  std::uint64_t staged_stores = 0;    ///< Host copies that go through staging buffers.
   std::uint64_t misplaced_stores = 0; ///< Pinned ones with pages off the device's node.
   std::uint64_t peak_host_bytes = 0;  ///< Largest resident set of the process so far.
 

@@ -24,6 +24,7 @@ void add_state(run_report& report, const offload_state& state) {
   report.slot_bytes = state.slot_bytes;
   report.pinned_bytes = state.pinned_bytes;
   report.pageable_stores = state.pageable_stores;
+  report.staged_stores = state.staged_stores;
   report.misplaced_stores = state.misplaced_stores;
   report.collectives = state.collectives;
   report.allgather_bytes = state.gathered_bytes;

@@ -34,13 +34,17 @@ void add_configuration(CLI::App& command, run_options& options) {
       ->check(check_integer);
   group
       ->add_option("--dlo-chunk-size-mb", legacy.dlo_chunk_size_mb,
-                   "Legacy: chunk of a gathered block in MiB (64)")
+                   "Legacy: chunk of a gathered or staged block in MiB (64)")
       ->type_name("N")
       ->check(check_integer);
   group
       ->add_option("--dlo-pin-budget-gb", legacy.dlo_pin_budget_gb,
                    "Legacy: most pinned host memory in GiB (no limit)")
       ->type_name("X");
+  group
+      ->add_option("--dlo-pin-failure-policy", legacy.dlo_pin_failure_policy,
+                   "Legacy: fail, or whole_block_fallback, where that is too little (fail)")
+      ->type_name("P");
   group->add_flag_callback(
       "--no-pin-memory", [&legacy] { legacy.pin_cpu_memory = false; }, "Do not pin host weights");
 }

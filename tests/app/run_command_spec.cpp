@@ -101,6 +101,27 @@ TEST_CASE("an offloaded run on the host agrees with the reference and the reside
   check_every_run_on("host");
 }
 
+TEST_CASE("weights that may not be pinned stay in the checkpoint and are staged within the budget",
+          "[app][run]") {
+  const auto [checkpoint, config, gibibytes] = GENERATE(table<std::string, std::string, double>(
+      {{"wan-tiny", layer, 0.0006}, {"flux-tiny", layer, 0.0006}, {"wan-tiny", headed, 0.0009}}));
+  CAPTURE(checkpoint, config);
+
+  const auto done =
+      run_program({"run", data(checkpoint), "--config", config, "--device", "sim",
+                   "--dlo-pin-budget-gb", std::to_string(gibibytes), "--dlo-pin-failure-policy",
+                   "whole_block_fallback", "--compare-resident", "--report", "-"});
+
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+  CHECK(report["staged_stores"] > 2);
+  CHECK(report["pinned_bytes"] > 0);
+  CHECK(report["pinned_bytes"] < gibibytes * 1073741824.0);
+  CHECK(report["output_equals_resident"] == true);
+  CHECK(report["races"] == 0);
+  CHECK(report["tickets_in_flight"] == 0);
+}
+
 TEST_CASE("both block lists of a denoiser are streamed, and both encoders", "[app][run]") {
   const auto done = run_program(
       {"run", data("flux-tiny"), "--config", layer, "--device", "sim", "--report", "-"});
