@@ -5,6 +5,7 @@
 #include "support/child_processes.hpp"
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ struct mishap {
   std::string_view what = "nothing";
   long when = 0;
   int rank = 1;
+  std::optional<int> slow = std::nullopt; ///< Learns late what has become of a group.
   long meeting_patience_ms = no_end_ms;
   long gather_patience_ms = no_end_ms;
 };
@@ -29,11 +31,13 @@ class three_ranks {
 public:
   explicit three_ranks(const mishap& planned) {
     for (int rank = 0; rank < 3; ++rank) {
-      const auto hit = rank == planned.rank;
+      auto what = std::string(rank == planned.rank ? planned.what : "nothing");
+      if (rank == planned.slow)
+        what = "learn late";
       processes_.start({FERRY_RANK_PROCESS, directory_.path().string(), std::to_string(rank), "3",
                         std::to_string(planned.meeting_patience_ms),
-                        std::to_string(planned.gather_patience_ms),
-                        hit ? std::string(planned.what) : "nothing", std::to_string(planned.when)});
+                        std::to_string(planned.gather_patience_ms), what,
+                        std::to_string(planned.when)});
     }
   }
 
@@ -74,6 +78,16 @@ TEST_CASE("a process that is killed in a collective ends the others with its ran
     CHECK(end.code == 1);
     CHECK_THAT(end.out, Contains("transfer_aborted: the process of rank " + std::to_string(killed) +
                                  " has ended"));
+  }
+}
+
+TEST_CASE("a process that is killed is blamed, not one that left because of it", "[process]") {
+  // Rank 0 learns of the death in the other group, and leaves while rank 1 waits in this one.
+  three_ranks ranks{{.what = "die behind its part", .when = 7, .rank = 2, .slow = 0}};
+
+  for (const auto& end : ranks.wait_for({0, 1})) {
+    CHECK(end.code == 1);
+    CHECK_THAT(end.out, Contains("transfer_aborted: the process of rank 2 has ended"));
   }
 }
 

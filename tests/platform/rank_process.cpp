@@ -98,10 +98,12 @@ bool fails_too(const membership& other) {
 }
 
 /// Returns the cause if the group has failed.
-std::optional<failure> gather(membership& own, std::uint32_t round) {
+std::optional<failure> gather(membership& own, std::uint32_t round, bool learns_late = false) {
   try {
     own.work.play(round);
     own.work.finish();
+    if (learns_late)
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
   } catch (const device_error& error) {
     if (error.code() != errc::transfer_aborted)
       return error.reason();
@@ -114,8 +116,10 @@ void befall(const std::string& mishap, rank_at_work& own, communicator& end, std
     end.abort({.code = errc::io_failure, .detail = "the disk is full"});
   if (mishap == "stop")
     std::raise(SIGSTOP);
-  if (mishap == "die in a gather") {
+  if (mishap == "die in a gather" || mishap == "die behind its part") {
     own.play(round);
+    if (mishap == "die behind its part")
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::raise(SIGKILL);
   }
 }
@@ -154,7 +158,8 @@ int main(int count, char** words) {
       befall(mishap, weights.work, *weights.end, round);
     if (const auto cause = gather(weights, round))
       return !died(*cause) || fails_too(activations) ? fail(*cause) : 4;
-    if (const auto cause = gather(activations, round))
+    const auto learns_late = mishap == "learn late" && round + 1 == when;
+    if (const auto cause = gather(activations, round, learns_late))
       return fail(*cause);
     if (!weights.work.right(round) || !activations.work.right(round))
       return 3;

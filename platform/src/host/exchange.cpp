@@ -127,20 +127,31 @@ bool exchange::await(std::uint64_t number, const Condition& holds_for) {
   }
 }
 
+// Who leaves in the middle of the work may have found out in another group that a rank has died, so
+// that the death is the first cause of the two.
 template <class Condition>
 bool exchange::progress_possible(std::uint64_t number, const Condition& holds_for) {
+  auto possible = true;
+  std::optional<int> left;
+  std::optional<int> dead;
   for (int other = 0; other < size_; ++other) {
     const auto leaves_at = board_.rank(other).leaves_at.load();
     const auto has_left = leaves_at != 0 && leaves_at <= number;
-    const auto has_ended = !has_left && peers_.gone(other);
+    const auto has_ended = leaves_at == 0 && peers_.gone(other);
+    if (has_ended)
+      dead = dead.value_or(other);
     if ((!has_left && !has_ended) || holds_for(other))
       continue;
-    fail({.code = errc::transfer_aborted,
-          .detail = has_left ? left_before(other, number) : ended_in(other, number),
-          .rank = other});
-    return false;
+    possible = false;
+    if (has_left)
+      left = left.value_or(other);
   }
-  return true;
+  if (possible)
+    return true;
+  fail({.code = errc::transfer_aborted,
+        .detail = dead ? ended_in(*dead, number) : left_before(*left, number),
+        .rank = dead ? dead : left});
+  return false;
 }
 
 template <class Condition>

@@ -121,7 +121,9 @@ result<std::unique_ptr<communicator>> join_process_communicator(host_device& dev
     return std::make_unique<host_communicator>(device, std::move(*opened));
   } catch (const ferry_error& error) {
     meeting.poison(error.reason());
-    auto reason = error.reason();
+    // It may have failed because another rank had: what rank 0 shares goes with rank 0.
+    const auto first = meeting.meet(std::string(name) + "/failed", {}, patience);
+    auto reason = first ? error.reason() : first.error();
     reason.rank = reason.rank.value_or(meeting.rank());
     return tl::unexpected(std::move(reason));
   }
