@@ -14,8 +14,13 @@ if(NOT FERRY_TORCH_DIR)
   set(FERRY_TORCH_DIR "${found}" CACHE PATH "Directory with include/ and lib/ of libtorch" FORCE)
 endif()
 if(NOT EXISTS "${FERRY_TORCH_DIR}/lib/libtorch_cpu.so")
-  message(FATAL_ERROR "libtorch not found in '${FERRY_TORCH_DIR}'. Run ./test.sh, which installs it, "
-    "or: python3 -m venv .venv && .venv/bin/pip install torch==2.11.0")
+  set(missing "libtorch not found in '${FERRY_TORCH_DIR}'; pass -DFERRY_TORCH_DIR=DIRECTORY, the one "
+    "with include/ and lib/ of libtorch 2.11")
+  if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/../test.sh")
+    list(APPEND missing ", or run ./test.sh, which installs it")
+  endif()
+  list(JOIN missing "" missing)
+  message(FATAL_ERROR "${missing}")
 endif()
 
 add_library(ferry_libtorch INTERFACE IMPORTED)
