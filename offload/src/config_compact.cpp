@@ -124,14 +124,14 @@ result<void> read_components(const json& value, compact_config& into) {
     const auto name = component_from(each.get_ref<const std::string&>());
     if (!name) {
       return wrong_value("an entry of components", each,
-                         "dit, text_encoder or, with mode module, vae");
+                         "dit or text_encoder (vae is for pipelines that offload themselves)");
     }
     into.components.insert(*name);
   }
   if (into.mode == offload_mode::layer && into.components.contains(component_name::vae)) {
     return contradiction(
         "components contains vae, which mode layer does not stream; expected dit or "
-        "text_encoder, or mode module");
+        "text_encoder");
   }
   return {};
 }

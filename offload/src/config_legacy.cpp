@@ -83,6 +83,38 @@ config_resolution from_legacy(const legacy_options& options) {
   return resolved;
 }
 
+/// Returns the names of the options that were given and that nothing reads under `config`.
+std::string unread_options(const offload_config& config, const legacy_options& options) {
+  struct reading {
+    std::string_view name;
+    bool given;
+    bool read;
+  };
+  const legacy_options unset;
+  const bool offloads = config.strategy != offload_strategy::none;
+  const bool distributed = config.strategy == offload_strategy::distributed_layer_wise;
+  const bool gathers = distributed && config.any_allgather();
+  const reading readings[]{
+      {"dlo_use_allgather", options.dlo_use_allgather != unset.dlo_use_allgather, distributed},
+      {"dlo_resident_layers", options.dlo_resident_layers != unset.dlo_resident_layers,
+       distributed || config.strategy == offload_strategy::layer_wise},
+      {"pin_cpu_memory", options.pin_cpu_memory != unset.pin_cpu_memory, offloads},
+      {"dlo_chunk_size_mb", options.dlo_chunk_size_mb != unset.dlo_chunk_size_mb, offloads},
+      {"dlo_pin_budget_gb", options.dlo_pin_budget_gb != unset.dlo_pin_budget_gb, offloads},
+      {"dlo_pin_failure_policy", options.dlo_pin_failure_policy != unset.dlo_pin_failure_policy,
+       offloads},
+      {"dlo_transport_backend", options.dlo_transport_backend != unset.dlo_transport_backend,
+       gathers},
+  };
+  std::string names;
+  for (const auto& each : readings) {
+    if (each.given && !each.read) {
+      names += (names.empty() ? "" : ", ") + std::string{each.name};
+    }
+  }
+  return names;
+}
+
 result<void> check_no_conflicting_flag(const compact_config& compact,
                                        const legacy_options& options) {
   for (const auto& flag : enable_flags) {
@@ -143,8 +175,16 @@ result<config_resolution> resolve_config(std::optional<std::string_view> compact
   if (auto fits = check_combinations(resolved.config, options); !fits) {
     return tl::unexpected(fits.error());
   }
+  if (const auto unread = unread_options(resolved.config, options); !unread.empty()) {
+    resolved.notes.push_back(
+        unread + " without effect" +
+        (resolved.config.strategy == offload_strategy::none
+             ? "; nothing is offloaded without enable_cpu_offload, enable_layerwise_offload or "
+               "enable_distributed_layerwise_offload"
+             : " under " + std::string{to_string(resolved.config.strategy)}));
+  }
   if (resolved.config.strategy == offload_strategy::distributed_layer_wise &&
-      !resolved.config.any_allgather()) {
+      !resolved.config.any_allgather() && resolved.config.resident_layers == 0) {
     resolved.notes.emplace_back("distributed layerwise offload runs without collectives; every "
                                 "selected component is rank-local");
   }

@@ -164,6 +164,11 @@ private:
     const auto count = stack.blocks.size();
     if (!distributed || plan_.resident_dit_paths.contains(dit.path)) {
       stack.resident_head = std::min(config_.resident_layers, count);
+      if (config_.resident_layers > count) {
+        notes_.warn("dit.resident_layers is " + std::to_string(config_.resident_layers) + " and " +
+                    dit.path + " has " + std::to_string(count) +
+                    " blocks; all of them are resident layers");
+      }
     }
     if (count - stack.resident_head != 1) {
       return true;

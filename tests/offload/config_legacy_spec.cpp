@@ -14,6 +14,7 @@ namespace ferry {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 constexpr auto layer_dit = R"({"mode":"layer","components":["dit"]})";
 constexpr auto gathered_dit =
@@ -88,6 +89,50 @@ TEST_CASE("a note names the ignored flag and the one that won", "[offload][confi
   CHECK(outcome.notes ==
         std::vector<std::string>{
             "enable_cpu_offload is ignored; enable_layerwise_offload takes priority"});
+}
+
+TEST_CASE("options that nothing reads are named in one note", "[offload][config]") {
+  const auto [options, expected] = GENERATE(table<legacy_options, std::string>({
+      {{.pin_cpu_memory = false, .dlo_pin_budget_gb = 1.0},
+       "pin_cpu_memory, dlo_pin_budget_gb without effect; nothing is offloaded without "
+       "enable_cpu_offload, "},
+      {{.dlo_use_allgather = false, .dlo_resident_layers = 2, .dlo_chunk_size_mb = 16},
+       "dlo_use_allgather, dlo_resident_layers, dlo_chunk_size_mb without effect; "},
+      {{.dlo_pin_failure_policy = "whole_block_fallback", .dlo_transport_backend = "reference"},
+       "dlo_pin_failure_policy, dlo_transport_backend without effect; "},
+      {{.enable_cpu_offload = true, .dlo_resident_layers = 2, .dlo_pin_budget_gb = 1.0},
+       "dlo_resident_layers without effect under model_level"},
+      {{.enable_layerwise_offload = true,
+        .dlo_use_allgather = false,
+        .dlo_resident_layers = 2,
+        .pin_cpu_memory = false},
+       "dlo_use_allgather without effect under layer_wise"},
+  }));
+
+  const auto outcome = resolved(options);
+
+  REQUIRE(outcome.notes.size() == 1);
+  CHECK_THAT(outcome.notes.front(), StartsWith(expected));
+}
+
+TEST_CASE("options that the strategy reads are not noted", "[offload][config]") {
+  CHECK(resolved({.enable_distributed_layerwise_offload = true,
+                  .pin_cpu_memory = false,
+                  .dlo_chunk_size_mb = 16,
+                  .dlo_pin_budget_gb = 1.0,
+                  .dlo_pin_failure_policy = "whole_block_fallback",
+                  .dlo_transport_backend = "reference"})
+            .notes.empty());
+  CHECK(resolve_config(R"({"mode":"layer","components":["dit"]})", {.dlo_pin_budget_gb = 1.0})
+            .value()
+            .notes.empty());
+}
+
+TEST_CASE("resident layers are no reason to note that nothing is gathered", "[offload][config]") {
+  CHECK(resolved({.enable_distributed_layerwise_offload = true,
+                  .dlo_use_allgather = false,
+                  .dlo_resident_layers = 2})
+            .notes.empty());
 }
 
 TEST_CASE("a distributed run without collectives is noted", "[offload][config]") {

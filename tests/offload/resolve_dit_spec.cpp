@@ -152,6 +152,18 @@ TEST_CASE("resident layers split the declared DiT", "[offload][resolve]") {
   CHECK(outline(resolve(subject, legacy_resident(layers)).value().dits[0]) == expected);
 }
 
+TEST_CASE("a head beyond the stack is told with the number of blocks", "[offload][resolve]") {
+  auto subject = ordinary();
+  auto plan = planned();
+  plan.resident_dit_paths = {"transformer"};
+  subject.declare(roles).plan(plan);
+
+  CHECK_THAT(warnings(resolve(subject, resident(9))),
+             Contains("dit.resident_layers is 9 and transformer has 4 blocks; all of them are "
+                      "resident layers"));
+  CHECK(warnings(resolve(subject, resident(4))).empty());
+}
+
 TEST_CASE("a head that leaves one streaming block is an error, for legacy flags it takes all",
           "[offload][resolve]") {
   auto subject = ordinary();
