@@ -23,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint64_t least_shard_bytes = 4000;
+
 tl::unexpected<failure> refuse(std::string detail) {
   return tl::unexpected(failure{.code = errc::invalid_argument, .detail = std::move(detail)});
 }
@@ -74,6 +76,10 @@ exit_code run_checkpoint(const checkpoint_options& options) {
     return report(
         {.code = shard_bytes.error().code, .detail = "--shard-size: " + shard_bytes.error().detail},
         exit_code::rejected);
+  if (*shard_bytes < least_shard_bytes)
+    return report({.code = errc::invalid_argument,
+                   .detail = "--shard-size is " + options.shard_size + "; expected at least 4kB"},
+                  exit_code::rejected);
   const auto bytes = weight_bytes(*plan);
   if (const auto target = check_target(options.directory, bytes); !target)
     return report(target.error(), exit_code::rejected);

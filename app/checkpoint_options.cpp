@@ -18,8 +18,9 @@ void add_checkpoint_options(CLI::App& command, checkpoint_options& options) {
       ->required();
   command.add_option("--preset", options.preset, "The size to start from (small)")
       ->check(CLI::IsMember({"small", "flux-dev", "wan-1.3b", "wan-14b"}));
-  command.add_flag("--full-encoder", options.full_encoder,
-                   "Give text encoders their real size, 11 GB in bf16 (small)");
+  command.add_flag(
+      "--full-encoder", options.full_encoder,
+      "Give text encoders their real size, in bf16 11 GB (wan) or 10 GB (flux) (small)");
 
   const auto number = [&](const char* name, std::optional<std::int64_t>& value, std::int64_t most,
                           const char* help) {
@@ -50,7 +51,8 @@ void add_checkpoint_options(CLI::App& command, checkpoint_options& options) {
   command.add_option("--seed", options.seed, "Seed of the weights (0)")
       ->type_name("N")
       ->check(check_seed);
-  command.add_option("--shard-size", options.shard_size, "Most bytes in one file (10GB)")
+  command
+      .add_option("--shard-size", options.shard_size, "Most bytes in one file, at least 4kB (10GB)")
       ->type_name("SIZE");
 }
 

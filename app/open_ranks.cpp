@@ -24,7 +24,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::int64_t most_ranks = 64;
 constexpr nanoseconds patience_to_join = 60s;
 constexpr nanoseconds patience_to_start = 10min; // A rank may have to read its checkpoint first.
 constexpr nanoseconds patience_to_gather = 1h;   // One that ends is missed at once.
@@ -130,9 +129,6 @@ result<opened_ranks> open_ranks(const run_options& options,
   if (*launched && (*launched)->size > 1)
     return join(**launched, options, device_memory);
   const auto count = options.ranks.value_or(1);
-  if (count < 1 || count > most_ranks)
-    return refuse(errc::invalid_argument, "--ranks is " + std::to_string(count) +
-                                              "; expected 1 to " + std::to_string(most_ranks));
   if (count > 1)
     return options.device == "sim"
                ? open_sims(options, static_cast<std::size_t>(count), device_memory)

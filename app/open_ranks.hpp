@@ -23,6 +23,9 @@ struct opened_rank {
   std::optional<rank_group> group; ///< Nothing: there is one rank.
 };
 
+/// Most ranks that are threads of one process.
+inline constexpr int most_ranks = 64;
+
 struct opened_ranks {
   int size = 1; ///< In all processes.
   std::vector<opened_rank> here;
@@ -31,6 +34,7 @@ struct opened_ranks {
 /// Opens the device, or one for each of `--ranks`, which are threads of this process. Where a
 /// launcher has started several processes, joins the others as the rank that it says; that waits
 /// for them.
+/// @pre `--ranks` is from 1 to `most_ranks`
 /// @return `invalid_argument` or `unsupported` for what cannot be opened; as of
 ///         `join_launched_ranks`
 [[nodiscard]] result<opened_ranks> open_ranks(const run_options& options,

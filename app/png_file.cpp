@@ -31,7 +31,7 @@ std::uint8_t to_byte(float value) {
                              std::uint32_t height) {
   constexpr std::array<std::string_view, colours> names{"red", "green", "blue"};
   const auto area = std::size_t{width} * height;
-  throw ferry_error({.code = errc::internal,
+  throw ferry_error({.code = errc::unsupported,
                      .detail = std::string(names[index / area]) + " at column " +
                                std::to_string(index % width) + ", row " +
                                std::to_string(index % area / width) + " of " + std::string(name) +

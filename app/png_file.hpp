@@ -22,7 +22,7 @@ struct rgb_picture {
 /// @param name of the picture, for the error
 /// @param planes all red values row by row, then green, then blue
 /// @pre `planes.size() == 3 * width * height`, all above 0
-/// @throws ferry_error `internal` with the name and the place of a value that is not a number
+/// @throws ferry_error `unsupported` with the name and the place of a value that is not a number
 [[nodiscard]] rgb_picture to_rgb(std::string_view name, std::span<const float> planes,
                                  std::uint32_t width, std::uint32_t height);
 

@@ -53,6 +53,10 @@ std::string percent_text(double fraction) {
   return text.data();
 }
 
+std::string counted(std::uint64_t count, std::string_view what) {
+  return (std::to_string(count) + " ").append(what) + (count == 1 ? "" : "s");
+}
+
 double median(std::vector<double> values) {
   if (values.empty())
     return 0;
@@ -105,9 +109,9 @@ json as_json(const run_report& r) {
       {"allgather_bytes", r.allgather_bytes},
       {"prefetches", r.prefetches},
       {"blocking_loads", r.blocking_loads},
-      {"exposed_wait_s", r.exposed_wait_s},
-      {"overlap_efficiency", r.overlap_efficiency},
-      {"lower_bound_s", r.lower_bound_s},
+      {"exposed_wait_s", or_null(r.exposed_wait_s)},
+      {"overlap_efficiency", or_null(r.overlap_efficiency)},
+      {"lower_bound_s", or_null(r.lower_bound_s)},
       {"device_allocations_after_warmup", r.device_allocations_after_warmup},
       {"tickets_in_flight", r.tickets_in_flight},
       {"races", r.races},
@@ -142,9 +146,8 @@ std::string to_json(const std::vector<run_report>& ranks) {
 
 std::string to_table(const run_report& r) {
   const auto ranks = r.ranks == 1 ? "" : ", first of " + std::to_string(r.ranks) + " ranks";
-  std::string table =
-      "\n" + r.strategy + " on " + r.device + ranks + ", " + std::to_string(r.requests) +
-      (r.requests == 1 ? " request, " : " requests, ") + std::to_string(r.steps) + " steps\n";
+  std::string table = "\n" + r.strategy + " on " + r.device + ranks + ", " +
+                      counted(r.requests, "request") + ", " + counted(r.steps, "step") + "\n";
   line(table, "weights", size_text(r.total_weight_bytes));
   line(table, "peak on the device", size_text(r.peak_device_weight_bytes));
   if (r.slot_bytes > 0)
@@ -164,10 +167,11 @@ std::string to_table(const run_report& r) {
   line(table, "moved to the device", size_text(r.h2d_bytes));
   if (r.collectives > 0)
     line(table, "gathered", size_text(r.allgather_bytes));
-  line(table, "prefetches", std::to_string(r.prefetches));
-  line(table, "blocking loads", std::to_string(r.blocking_loads));
-  line(table, "exposed wait", time_text(r.exposed_wait_s));
-  line(table, "overlap", percent_text(r.overlap_efficiency));
+  const auto of_blocks = [&](const std::string& text) { return r.exposed_wait_s ? text : "-"; };
+  line(table, "prefetches", of_blocks(std::to_string(r.prefetches)));
+  line(table, "blocking loads", of_blocks(std::to_string(r.blocking_loads)));
+  line(table, "exposed wait", of_blocks(time_text(r.exposed_wait_s.value_or(0))));
+  line(table, "overlap", of_blocks(percent_text(r.overlap_efficiency.value_or(0))));
   if (r.output_equals_resident)
     line(table, "equals the resident run", yes_or_no(r.output_equals_resident));
   if (r.reference_max_abs_error) {

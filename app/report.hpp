@@ -53,9 +53,11 @@ struct run_report {
 
   std::uint64_t prefetches = 0;
   std::uint64_t blocking_loads = 0;
-  double exposed_wait_s = 0;
-  double overlap_efficiency = 1;
-  double lower_bound_s = 0;
+
+  // Of streamed blocks; nothing where none ran. What waits for a whole component is not seen.
+  std::optional<double> exposed_wait_s;
+  std::optional<double> overlap_efficiency;
+  std::optional<double> lower_bound_s;
 
   std::uint64_t device_allocations_after_warmup = 0;
   std::uint64_t tickets_in_flight = 0;

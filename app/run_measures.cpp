@@ -53,10 +53,12 @@ void add_device(run_report& report, const device& target, const span_recorder& r
   report.peak_device_weight_bytes = counters.peak_device_bytes;
   report.h2d_bytes = counters.h2d_bytes;
   report.d2h_bytes = counters.d2h_bytes;
+  report.races = race_count(target);
+  if (overlap.blocks == 0)
+    return;
   report.exposed_wait_s = std::chrono::duration<double>(overlap.exposed_wait).count();
   report.lower_bound_s = std::chrono::duration<double>(overlap.lower_bound()).count();
   report.overlap_efficiency = overlap.efficiency();
-  report.races = race_count(target);
 }
 
 void add_tally(run_report& report, const run_tally& tally) {

@@ -3,6 +3,8 @@
 
 #include "run_options.hpp"
 
+#include "models/request.hpp"
+#include "open_ranks.hpp"
 #include "option_checks.hpp"
 
 #include <CLI/CLI.hpp>
@@ -66,10 +68,10 @@ void add_device(CLI::App& command, run_options& options) {
       ->type_name("MODEL");
   group
       ->add_option("--ranks", options.ranks,
-                   "Ranks that share the weights, as threads of this process; under torchrun, srun "
-                   "or mpirun the launcher decides (1)")
+                   "Ranks that share the weights, 1 to 64, as threads of this process; under "
+                   "torchrun, srun or mpirun the launcher decides (1)")
       ->type_name("N")
-      ->check(check_integer);
+      ->check(integer_between(1, most_ranks));
   group
       ->add_option("--compute-dtype", options.compute_dtype,
                    "Not in this build: another dtype than the checkpoint's")
@@ -92,9 +94,9 @@ void add_request(CLI::App& command, run_options& options) {
   group->add_option("--seed", options.seed, "Of the initial latents (0)")
       ->type_name("N")
       ->check(check_seed);
-  group->add_option("--steps", options.steps, "Denoising steps (4)")
+  group->add_option("--steps", options.steps, "Denoising steps, 1 to 1000 (4)")
       ->type_name("N")
-      ->check(check_integer);
+      ->check(integer_between(1, max_steps));
   group
       ->add_option("--guidance", options.guidance,
                    "wan: classifier-free guidance, 1 or less turns it off (4); flux: what the "

@@ -28,7 +28,7 @@ namespace ferry {
 /// pictures where there are some: `picture.png`, or `frame-000.png` and so on. Each file appears
 /// complete or not at all; files of those names are replaced.
 /// @pre `made` is contiguous
-/// @throws ferry_error `io_failure`; `internal` if a picture has a value that is not a number
+/// @throws ferry_error `io_failure`; `unsupported` if a picture has a value that is not a number
 void write_output(const std::filesystem::path& directory, const generated& made);
 
 } // namespace ferry

@@ -14,9 +14,13 @@
 #include "run_output.hpp"
 #include "span_recorder.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace ferry {
@@ -33,6 +37,21 @@ failure named(const asked_request& asked, failure reason) {
   if (!asked.origin.empty())
     reason.detail = asked.origin + ": " + reason.detail;
   return reason;
+}
+
+/// Refuses latents of which no picture can be made.
+/// @pre `made` is contiguous
+result<generated> finite(generated made) {
+  const std::span values(made.latents.const_data_ptr<float>(),
+                         static_cast<std::size_t>(made.latents.numel()));
+  const auto odd = std::ranges::count_if(values, [](float each) { return !std::isfinite(each); });
+  if (odd == 0)
+    return made;
+  return tl::unexpected(failure{.code = errc::unsupported,
+                                .detail = "the latents are not finite: " + std::to_string(odd) +
+                                          " of " + std::to_string(values.size()) +
+                                          " values; expected a guidance, and weights, that do "
+                                          "not leave the range of a float"});
 }
 
 /// A series of requests while it goes on.
@@ -89,7 +108,7 @@ private:
         bar.emplace(title(index), static_cast<std::uint64_t>(what.steps));
       auto made = where_.model.run(what, callbacks(bar));
       if (made)
-        return contiguous(std::move(*made));
+        return finite(contiguous(std::move(*made)));
       return made;
     } catch (const std::exception&) {
       return tl::unexpected(caught());

@@ -118,6 +118,8 @@ void span_recorder::write_trace(const std::filesystem::path& path) const {
   for (const auto& span : spans_) {
     if (span.kind == operation_kind::mark) {
       pairs.add(span, events);
+    } else if (span.kind == operation_kind::gather) {
+      events.push_back(complete_event(span.tag.what, span, span.start));
     } else if (span.kind == operation_kind::copy) {
       events.push_back(complete_event(span.tag.what, span, span.start));
       moved += span.bytes;

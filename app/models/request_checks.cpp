@@ -3,7 +3,7 @@
 
 #include "models/request_checks.hpp"
 
-#include <cmath>
+#include <limits>
 
 namespace ferry {
 
@@ -45,8 +45,9 @@ request_problem check_schedule(const request& asked) {
   if (auto found = check_range("steps", asked.steps, 1, max_steps)) {
     return found;
   }
-  if (!std::isfinite(asked.guidance) || asked.guidance < 0) {
-    return says("guidance", asked.guidance, "a finite number, at least 0");
+  constexpr auto most = std::numeric_limits<float>::max();
+  if (!(asked.guidance >= 0 && asked.guidance <= most)) {
+    return says("guidance", asked.guidance, "a number from 0 to 3.40282e+38, the largest float");
   }
   return std::nullopt;
 }

@@ -8,11 +8,11 @@
 namespace ferry {
 
 nanoseconds overlap_summary::lower_bound() const noexcept {
-  return std::max(compute, transfer);
+  return std::max({compute, transfer, gather});
 }
 
 double overlap_summary::efficiency() const noexcept {
-  const auto serial = compute + transfer;
+  const auto serial = compute + transfer + gather;
   const auto ideal = lower_bound();
   if (serial <= ideal)
     return 1.0;
@@ -26,6 +26,10 @@ void overlap_meter::add(const operation_span& span) noexcept {
     return;
   if (span.kind == operation_kind::copy) {
     summary_.transfer += span.end - span.start;
+    return;
+  }
+  if (span.kind == operation_kind::gather) {
+    summary_.gather += span.end - span.start;
     return;
   }
   if (span.kind != operation_kind::mark)

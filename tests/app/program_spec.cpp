@@ -77,6 +77,8 @@ TEST_CASE("a command line that cannot be read is rejected in one line", "[app]")
       {{"checkpoint", "wan", "x", "--head-dim", "7"}, "--head-dim is 7; expected an even number"},
       {{"checkpoint", "wan", "x", "--vae-width", "7"}, "--vae-width is 7; expected an even number"},
       {{"checkpoint", "wan", "x", "--vae-width", "8", "--no-vae"}, "--no-vae"},
+      {{"checkpoint", "wan", "x", "--shard-size", "10"},
+       "--shard-size is 10; expected at least 4kB"},
       {{"checkpoint", "wan", "x", "--shard-size", "3x"}, "--shard-size: size '3x' cannot be read"},
   }));
 

@@ -70,7 +70,7 @@ TEST_CASE("a request file is refused by line, member, value and limit", "[app][r
       {R"({"seed":18446744073709551616})", "seed is 18446744073709551616; expected an integer"},
       {R"({"guidance":"a lot"})", R"(guidance is "a lot"; expected a finite number)"},
       {R"({"guidance":1e999})", "guidance is 1e999; expected a finite number"},
-      {R"({"guidance":-1})", "guidance is -1; expected a finite number, at least 0"},
+      {R"({"guidance":-1})", "guidance is -1; expected a number from 0 to 3.40282e+38"},
       {R"({"size":"7x3"})", "the width of size 7x3 is 7; expected a multiple of 16"},
       {R"({"size":"96"})", R"(size is "96"; expected a text of width and height)"},
       {R"({"size":96})", "size is 96; expected a text of width and height"},

@@ -46,7 +46,7 @@ const words second_request = {"--negative-prompt-ids",
 const std::string second_line =
     R"({"negative_prompt_ids":[2,3],"steps":1,"guidance":1.5,"size":"48x32","frames":1})";
 /// Ends in latents that are not finite, of which no picture can be drawn.
-const std::string failing_line = R"({"steps":1,"guidance":1e300,"size":"32x32","frames":1})";
+const std::string failing_line = R"({"steps":1,"guidance":1e38,"size":"32x32","frames":1})";
 
 std::string latents_in(const std::filesystem::path& directory) {
   return read_text(directory / "latents.safetensors");

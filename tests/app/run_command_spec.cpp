@@ -327,6 +327,20 @@ TEST_CASE("ranks that are threads gather the weights, and each gives the bytes o
   CHECK(report["collectives"] > 0);
 }
 
+TEST_CASE("the gathers of ranks are among the transfers that are measured", "[app][run][ranks]") {
+  const auto done =
+      run_program({"run", data("wan-tiny"), "--config",
+                   R"({"mode":"layer","components":["dit"],
+           "layer_options":{"dit":{"weight_transfer":"allgather"}}})",
+                   "--device", "sim", "--sim", "link=10TB/s,compute=20us,gather_latency=1ms",
+                   "--ranks", "2", "--steps", "2", "--report", "-"});
+
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+  CHECK(report["lower_bound_s"] >= 1e-3 * report["collectives"].get<double>());
+  CHECK(report["overlap_efficiency"] > 0);
+}
+
 TEST_CASE("ranks that gather nothing are each as one alone", "[app][run][ranks]") {
   const auto done = run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim",
                                  "--ranks", "2", "--steps", "1", "--report", "-"});
@@ -377,6 +391,84 @@ TEST_CASE("an interrupted run stops in order and leaves no result", "[app][run]"
   CHECK(done.out == "");
   CHECK(names_in(path("out")).empty());
   CHECK(names_in(scratch.path()) == std::set<std::string>{"out"});
+}
+
+TEST_CASE("what is measured of streamed blocks is null where none is streamed", "[app][run]") {
+  auto arguments =
+      GENERATE(std::vector<std::string>{}, std::vector<std::string>{"--config", module});
+  const std::vector<std::string> common = {"run", data("flux-tiny"), "--device",
+                                           "sim", "--steps",         "1"};
+  arguments.insert(arguments.begin(), common.begin(), common.end());
+  const auto table = run_program(arguments).out;
+  arguments.insert(arguments.end(), {"--report", "-"});
+
+  const auto report = json::parse(run_program(arguments).out);
+
+  CHECK(report["exposed_wait_s"] == nullptr);
+  CHECK(report["overlap_efficiency"] == nullptr);
+  CHECK(report["lower_bound_s"] == nullptr);
+  CHECK_THAT(table, Contains("1 request, 1 step\n"));
+  CHECK_THAT(table, Contains("prefetches                 -\n") &&
+                        Contains("exposed wait               -\n") &&
+                        Contains("overlap                    -\n"));
+}
+
+TEST_CASE("latents that are not finite fail the run by that name", "[app][run]") {
+  auto arguments = GENERATE(std::vector<std::string>{},
+                            std::vector<std::string>{"--config", layer, "--compare-resident"});
+  const test::scratch_directory scratch;
+  arguments.insert(arguments.begin(), {"run", data("wan-tiny"), "--device", "host", "--guidance",
+                                       "1e38", "--output", scratch.path()});
+
+  const auto done = run_program(arguments);
+
+  CHECK(done.code == 1);
+  CHECK_THAT(done.err, Contains("the latents are not finite: ") && !Contains("internal"));
+  CHECK(std::ranges::count(done.err, '\n') == 1);
+  CHECK(names_in(scratch.path()).empty());
+}
+
+TEST_CASE("more resident layers than blocks are all blocks, with one warning", "[app][run]") {
+  const auto done = run_program(
+      {"run", data("wan-tiny"), "--device", "sim", "--steps", "1", "--config",
+       R"({"mode":"layer","components":["dit"],"layer_options":{"dit":{"resident_layers":99}}})"});
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.err, Contains("dit.resident_layers is 99 and transformer has ") &&
+                           Contains(" blocks; all of them are resident layers"));
+  CHECK(std::ranges::count(done.err, '\n') == 1);
+}
+
+TEST_CASE("legacy options without a flag that enables anything are warned of in one line",
+          "[app][run]") {
+  const auto done = run_program({"run", data("wan-tiny"), "--device", "host", "--steps", "1",
+                                 "--no-pin-memory", "--dlo-pin-budget-gb", "1"});
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.err, Contains("pin_cpu_memory, dlo_pin_budget_gb without effect"));
+  CHECK(std::ranges::count(done.err, '\n') == 1);
+}
+
+TEST_CASE("the page on configuration defines every field of the report and no other", "[app]") {
+  const auto page =
+      read_text(std::filesystem::path(FERRY_TEST_DATA) / "../../docs/configuration.md");
+  const auto begin = page.find("#### What the report says");
+  const auto section = page.substr(begin, page.find("\n#### ", begin + 1) - begin);
+  static const std::regex row("\n\\| `([a-z0-9_]+)`");
+  const std::set<std::string> defined(
+      std::sregex_token_iterator(section.begin(), section.end(), row, 1),
+      std::sregex_token_iterator());
+
+  const auto report = json::parse(run_program({"run", data("wan-tiny"), "--device", "host",
+                                               "--steps", "1", "--ranks", "2", "--report", "-"})
+                                      .out);
+
+  std::set<std::string> reported;
+  for (const auto& [name, value] : report.items())
+    reported.insert(name);
+  for (const auto& [name, value] : report["components"]["transformer"].items())
+    reported.insert(name);
+  CHECK(defined == reported);
 }
 
 TEST_CASE("the page on configuration names every option and no other", "[app]") {

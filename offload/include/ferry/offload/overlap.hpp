@@ -19,14 +19,17 @@ inline constexpr const char* mark_end = "end";         ///< After the body.
 struct overlap_summary {
   std::uint64_t blocks = 0;   ///< Block uses.
   nanoseconds compute{};      ///< Sum of the bodies.
-  nanoseconds transfer{};     ///< Sum of the fetches.
-  nanoseconds exposed_wait{}; ///< Sum of what compute waited for a fetch.
+  nanoseconds transfer{};     ///< Sum of the copies: fetches, or those of this rank's shards.
+  nanoseconds gather{};       ///< Sum of the gathers, where ranks hold the blocks together.
+  nanoseconds exposed_wait{}; ///< Sum of what compute waited for a block.
 
-  /// Returns the time that no schedule of these bodies and fetches can beat: the larger sum.
+  /// Returns the time that no schedule can beat: bodies, copies and gathers each have a queue of
+  /// their own, and the longest one remains.
   [[nodiscard]] nanoseconds lower_bound() const noexcept;
 
   /// Returns (serial - observed) / (serial - bound), between 0 and 1, where serial is the sum of
-  /// everything and observed is bodies plus exposed waits. 1 if there is nothing to hide.
+  /// bodies, copies and gathers, and observed that of bodies and exposed waits. 1 if there is
+  /// nothing to hide.
   [[nodiscard]] double efficiency() const noexcept;
 };
 
@@ -34,7 +37,8 @@ struct overlap_summary {
 /// Not thread-safe.
 class overlap_meter {
 public:
-  /// Takes notice of marks of a block gate and of copies tagged with a block; ignores the rest.
+  /// Takes notice of marks of a block gate and of copies and gathers tagged with a block; ignores
+  /// the rest.
   void add(const operation_span& span) noexcept;
 
   [[nodiscard]] const overlap_summary& summary() const noexcept { return summary_; }
