@@ -91,6 +91,16 @@ TEST_CASE("a process that is killed is blamed, not one that left because of it",
   }
 }
 
+TEST_CASE("a process that is killed after it left is missed by what it still owed", "[process]") {
+  three_ranks ranks{
+      {.what = "leave behind gathers and die", .when = 7, .rank = 1, .gather_patience_ms = 5000}};
+
+  for (const auto& end : ranks.wait_for({0, 2})) {
+    CHECK(end.code == 1);
+    CHECK_THAT(end.out, Contains("transfer_aborted: the process of rank 1 has ended"));
+  }
+}
+
 TEST_CASE("a process that is killed before it joins is named once the patience is over",
           "[process]") {
   three_ranks ranks{{.what = "die at a store call", .when = 1, .meeting_patience_ms = 2000}};
@@ -103,18 +113,20 @@ TEST_CASE("a process that is killed before it joins is named once the patience i
 
 TEST_CASE("a process that is killed at any step after it joined ends the others with its rank",
           "[process]") {
+  const auto whose = GENERATE(0, 1, 2);
   auto killed = 0;
   constexpr long first_call_after_joining = 3;
   for (long call = first_call_after_joining;; ++call) {
-    CAPTURE(call);
-    three_ranks ranks{{.what = "die at a store call", .when = call}};
-    const auto others = ranks.wait_for({0, 2});
-    if (ranks.wait(1).signal != SIGKILL)
+    CAPTURE(whose, call);
+    three_ranks ranks{{.what = "die at a store call", .when = call, .rank = whose}};
+    const auto others = ranks.wait_for({(whose + 1) % 3, (whose + 2) % 3});
+    if (ranks.wait(whose).signal != SIGKILL)
       break;
     ++killed;
     for (const auto& end : others) {
       CHECK(end.code == 1);
-      CHECK_THAT(end.out, Contains("transfer_aborted: the process of rank 1 has ended"));
+      CHECK_THAT(end.out, Contains("transfer_aborted: the process of rank " +
+                                   std::to_string(whose) + " has ended"));
     }
   }
   CHECK(killed > 10);

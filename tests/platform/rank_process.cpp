@@ -111,15 +111,22 @@ std::optional<failure> gather(membership& own, std::uint32_t round, bool learns_
   return own.end->asynchronous_failure();
 }
 
-void befall(const std::string& mishap, rank_at_work& own, communicator& end, std::uint32_t round) {
+void befall(const std::string& mishap, membership& weights, std::uint32_t round) {
+  auto& own = weights.work;
   if (mishap == "abort")
-    end.abort({.code = errc::io_failure, .detail = "the disk is full"});
+    weights.end->abort({.code = errc::io_failure, .detail = "the disk is full"});
   if (mishap == "stop")
     std::raise(SIGSTOP);
   if (mishap == "die in a gather" || mishap == "die behind its part") {
     own.play(round);
     if (mishap == "die behind its part")
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::raise(SIGKILL);
+  }
+  if (mishap == "leave behind gathers and die") {
+    for (auto next = round; next != rounds; ++next)
+      own.play(next);
+    weights.end.reset();
     std::raise(SIGKILL);
   }
 }
@@ -155,7 +162,7 @@ int main(int count, char** words) {
   auto& activations = *groups[1];
   for (std::uint32_t round = 0; round < rounds; ++round) {
     if (round == when)
-      befall(mishap, weights.work, *weights.end, round);
+      befall(mishap, weights, round);
     if (const auto cause = gather(weights, round))
       return !died(*cause) || fails_too(activations) ? fail(*cause) : 4;
     const auto learns_late = mishap == "learn late" && round + 1 == when;

@@ -135,16 +135,15 @@ bool exchange::progress_possible(std::uint64_t number, const Condition& holds_fo
   std::optional<int> left;
   std::optional<int> dead;
   for (int other = 0; other < size_; ++other) {
+    const auto is_gone = peers_.gone(other); // Asked first: it may leave and end in between.
     const auto leaves_at = board_.rank(other).leaves_at.load();
     const auto has_left = leaves_at != 0 && leaves_at <= number;
-    const auto has_ended = leaves_at == 0 && peers_.gone(other);
-    if (has_ended)
+    const auto is_missed = (has_left || is_gone) && !holds_for(other);
+    if (is_gone && (leaves_at == 0 || (is_missed && !has_left)))
       dead = dead.value_or(other);
-    if ((!has_left && !has_ended) || holds_for(other))
-      continue;
-    possible = false;
-    if (has_left)
+    if (is_missed && has_left)
       left = left.value_or(other);
+    possible = possible && !is_missed;
   }
   if (possible)
     return true;

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "collective_words.hpp"
 #include "ferry/platform/host_communicator.hpp"
 #include "host/host_communicator.hpp"
 #include "process/process_identity.hpp"
@@ -9,16 +10,21 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 namespace ferry {
 namespace {
+
+/// For how long a process may be seen to live when its files are closed already.
+constexpr auto files_outlived = std::chrono::milliseconds(250);
 
 /// What a rank tells the others of itself.
 struct introduction {
@@ -67,25 +73,35 @@ result<std::vector<introduction>> introduce(rendezvous& meeting, const std::stri
   return ranks;
 }
 
-shared_memory map_that_of(const introduction& maker, std::size_t bytes) {
+/// Waits until a process that has closed what it had open is seen to have ended.
+bool ends(const peer_processes& peers, int rank) {
+  const auto deadline = std::chrono::steady_clock::now() + files_outlived;
+  while (!peers.gone(rank) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return peers.gone(rank);
+}
+
+shared_memory map_that_of(const introduction& maker, const peer_processes& peers,
+                          std::size_t bytes) {
   const auto path =
       "/proc/" + std::to_string(maker.process.id) + "/fd/" + std::to_string(maker.descriptor);
   auto file = file_descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const auto error = errno;
+  if (file.number() == file_descriptor::none && ends(peers, 0))
+    throw ferry_error({.code = errc::transfer_aborted,
+                       .detail = ended(0) + " before its memory was mapped",
+                       .rank = 0});
   if (file.number() == file_descriptor::none)
     throw device_error(errc::unsupported, "map the memory that rank 0 shares at " + path,
-                       std::generic_category().message(errno));
+                       std::generic_category().message(error));
   return {std::move(file), bytes};
 }
 
-std::shared_ptr<exchange> open_exchange(shared_memory memory, rendezvous& meeting,
-                                        const std::vector<introduction>& ranks,
-                                        nanoseconds patience) {
+peer_processes watch(const std::vector<introduction>& ranks) {
   std::vector<process_identity> processes;
   for (const auto& rank : ranks)
     processes.push_back(rank.process);
-  auto shared = std::make_shared<shared_memory>(std::move(memory));
-  return std::make_shared<exchange>(std::move(shared), meeting.rank(), meeting.size(), patience,
-                                    peer_processes(processes));
+  return peer_processes(processes);
 }
 
 result<std::shared_ptr<exchange>> connect(rendezvous& meeting, const std::string& name,
@@ -98,8 +114,11 @@ result<std::shared_ptr<exchange>> connect(rendezvous& meeting, const std::string
       introduce(meeting, name, made ? made->descriptor() : file_descriptor::none, patience);
   if (!ranks)
     return tl::unexpected(ranks.error());
-  auto opened = open_exchange(made ? std::move(*made) : map_that_of(ranks->front(), bytes), meeting,
-                              *ranks, patience);
+  auto peers = watch(*ranks);
+  auto shared = std::make_shared<shared_memory>(made ? std::move(*made)
+                                                     : map_that_of(ranks->front(), peers, bytes));
+  auto opened = std::make_shared<exchange>(std::move(shared), meeting.rank(), meeting.size(),
+                                           patience, std::move(peers));
   // Rank 0 keeps the descriptor open until everybody has mapped what is behind it.
   const auto mapped = meeting.meet(name + "/mapped", {}, patience);
   if (!mapped)
@@ -120,12 +139,12 @@ result<std::unique_ptr<communicator>> join_process_communicator(host_device& dev
       return tl::unexpected(opened.error());
     return std::make_unique<host_communicator>(device, std::move(*opened));
   } catch (const ferry_error& error) {
-    meeting.poison(error.reason());
-    // It may have failed because another rank had: what rank 0 shares goes with rank 0.
-    const auto first = meeting.meet(std::string(name) + "/failed", {}, patience);
-    auto reason = first ? error.reason() : first.error();
+    auto reason = error.reason();
     reason.rank = reason.rank.value_or(meeting.rank());
-    return tl::unexpected(std::move(reason));
+    meeting.poison(reason);
+    // The first cause may be another: what rank 0 shares goes with rank 0.
+    const auto met = meeting.meet(std::string(name) + "/failed", {}, patience);
+    return tl::unexpected(met ? std::move(reason) : met.error());
   }
 }
 
