@@ -81,7 +81,7 @@ void offloader::drain(const drain_child& message) {
     return;
   refusal_ = message.cause;
   failed_ = message.failed;
-  if (joining_)
+  if (at_gate_)
     options_.peers->meeting->poison(message.cause);
   if (placement_ != nullptr)
     fail_boards(message.cause);

@@ -240,7 +240,7 @@ private:
   bool unsettled_ = false; ///< The end of the last request is not known to have reached the others.
   std::optional<request_id> running_; ///< The request that runs, begins or ends.
   bool may_leave_ = true;             ///< It, while ranks that gather blocks run others.
-  bool joining_ = false;              ///< The other ranks have yet to begin.
+  bool at_gate_ = false;              ///< It waits there for the other ranks.
   std::deque<waiting_request> waiting_;
   std::optional<failure> refusal_;      ///< Set once drained.
   bool failed_ = false;                 ///< The refusal is a failure, not a stop.

@@ -96,18 +96,18 @@ result<causal_stamp> offloader::add_slots(const causal_stamp& stamp) {
 }
 
 void offloader::join(waiting_request next) {
-  joining_ = true;
+  at_gate_ = true;
   const auto patience = std::max(next.until - clock().now(), std::chrono::nanoseconds{0});
   const auto& gate = options_.peers->gate;
   inquire(this, gate, patience + options_.request_deadline,
           join_wave{to_ballot(next.wave), patience})
       .then(
           [this, next] {
-            joining_ = false;
+            at_gate_ = false;
             begin_blocks(next);
           },
           [this, promise = next.promise](const caf::error& reason) {
-            joining_ = false;
+            at_gate_ = false;
             finish_change(promise, tl::unexpected(to_failure(reason)), false);
           });
 }

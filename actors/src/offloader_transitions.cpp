@@ -264,10 +264,12 @@ void offloader::vote(const causal_stamp& bound) {
     return;
   }
   log(log_level::info, "ferry.actors", "vote to start rank=" + std::to_string(where().rank));
+  at_gate_ = true;
   inquire(this, options_.peers->gate, options_.peers->patience + options_.request_deadline,
           vote_to_start{ballot_})
       .then(
           [this, bound] {
+            at_gate_ = false;
             ask_gathers(open_gathers{placement_->through(), bound}, [this](result<answered> ready) {
               if (ready)
                 open(ready->stamp);
@@ -275,7 +277,10 @@ void offloader::vote(const causal_stamp& bound) {
                 abandon_enable(ready.error());
             });
           },
-          [this](const caf::error& reason) { abandon_enable(to_failure(reason)); });
+          [this](const caf::error& reason) {
+            at_gate_ = false;
+            abandon_enable(to_failure(reason));
+          });
 }
 
 void offloader::open(const causal_stamp& bound) {

@@ -231,6 +231,29 @@ TEST_CASE("a rank that cannot start fails all ranks at once with its cause", "[a
   CHECK(ranks.sim(0).counters().device_bytes == 0);
 }
 
+TEST_CASE("a rank that stops while it waits for the vote ends its start and that of all at once",
+          "[actors][ranks]") {
+  group ranks(2, kind::host);
+  const auto begun = std::chrono::steady_clock::now();
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start())
+      return false;
+    if (i == 1) // Comes late.
+      std::this_thread::sleep_for(500ms);
+    std::thread stopper{[&] {
+      std::this_thread::sleep_for(200ms);
+      if (i == 0)
+        CHECK(own.subject.stop(10s));
+    }};
+    const auto refused = own.subject.enable(own.pipeline, config_of(gathered));
+    stopper.join();
+    return !refused && own.pipeline->hook_count() == 0;
+  }));
+
+  CHECK(std::chrono::steady_clock::now() - begun < 10s);
+}
+
 TEST_CASE("a configured group that is not the real one is refused on every rank",
           "[actors][ranks]") {
   group ranks(2, kind::sim);
