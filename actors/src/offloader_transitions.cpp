@@ -37,9 +37,17 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   }
   if (!*planned)
     return enabled{.placed = false, .gate = nullptr, .stamp = observed(message.stamp)};
-  if (options_.peers)
+  if (options_.peers) {
+    auto weights = attempt([&] {
+      return identify_gathers(*message.subject, (*planned)->transfers, message.transforms.get());
+    });
+    if (!weights) {
+      leave_ranks_because(weights.error());
+      throw ferry_error{std::move(weights.error())};
+    }
     ballot_ = make_ballot(owner_->traits().name, (*planned)->pipeline, message.config,
-                          options_.slots, (*planned)->transfers);
+                          options_.slots, std::move(*weights));
+  }
   auto made = std::make_unique<placement>(*owner_, message.subject,
                                           left_weights{message.lease, message.transforms},
                                           std::move(**planned), slots(), options_.memory_nodes);

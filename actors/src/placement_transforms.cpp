@@ -46,13 +46,7 @@ host_shard placement::pin_transformed(const placed_unit& placed,
   std::vector<memory_kind> kinds;
   for (std::size_t i = 0; i != sources.size(); ++i)
     kinds.push_back(placed.unit->originals_kind(i));
-  std::vector<std::vector<std::byte>> made(sources.size());
-  for (const auto& each : placed.transforms) {
-    auto& storage = made[each.place.storage];
-    if (storage.empty())
-      storage.assign(sources[each.place.storage].begin(), sources[each.place.storage].end());
-    scatter(each.rearranged(sources[each.place.storage]), each.place, storage);
-  }
+  const auto made = rearranged_storages(placed.transforms, sources);
   for (std::size_t i = 0; i != made.size(); ++i)
     if (!made[i].empty()) {
       sources[i] = made[i];

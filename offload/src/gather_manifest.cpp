@@ -61,7 +61,8 @@ result<gather_manifest> plan_gather(const std::string& path, std::size_t bytes, 
   return made;
 }
 
-std::string digest(const gather_manifest& manifest, const packed_layout& layout) {
+std::string digest(const gather_manifest& manifest, const packed_layout& layout,
+                   std::span<const weight_place> tensors) {
   nlohmann::json said{{"path", manifest.path},
                       {"bytes", manifest.bytes},
                       {"ranks", manifest.ranks},
@@ -70,8 +71,9 @@ std::string digest(const gather_manifest& manifest, const packed_layout& layout)
     said["chunks"].push_back({each.full_offset, each.shard_offset, each.valid, each.local});
   for (const auto& each : layout.storages)
     said["storages"].push_back({each.offset, each.bytes});
-  for (const auto& each : layout.tensors)
-    said["tensors"].push_back(each.storage);
+  for (const auto& each : tensors)
+    said["tensors"].push_back(
+        {each.name, to_string(each.type), each.shape, each.strides, each.storage, each.first});
   const auto text = said.dump();
   return sha256(std::as_bytes(std::span(text)));
 }

@@ -32,6 +32,19 @@ void pending_transform::apply(weight_unit& unit) const {
   scatter(made, place, unit.writable_original(place.storage));
 }
 
+std::vector<std::vector<std::byte>> rearranged_storages(std::span<const pending_transform> pending,
+                                                        std::span<const const_bytes> originals) {
+  std::vector<std::vector<std::byte>> made(originals.size());
+  for (const auto& each : pending) {
+    const auto original = originals[each.place.storage];
+    auto& storage = made[each.place.storage];
+    if (storage.empty())
+      storage.assign(original.begin(), original.end());
+    scatter(each.rearranged(original), each.place, storage);
+  }
+  return made;
+}
+
 loader_transforms::loader_transforms(const host_weight_plan& plan) {
   for (const auto& [name, binding] : plan.bindings)
     if (binding.transform != nullptr)
@@ -39,8 +52,8 @@ loader_transforms::loader_transforms(const host_weight_plan& plan) {
 }
 
 result<std::vector<std::vector<pending_transform>>>
-loader_transforms::take(const std::shared_ptr<const module_node>& root,
-                        std::span<const packed_layout* const> units) {
+loader_transforms::find(const std::shared_ptr<const module_node>& root,
+                        std::span<const packed_layout* const> units) const {
   const weight_places places{root, units};
   std::vector<std::vector<pending_transform>> by_unit(units.size());
   for (const auto& [name, each] : by_name_) {
@@ -57,8 +70,16 @@ loader_transforms::take(const std::shared_ptr<const module_node>& root,
     if (place.bytes() != 0 && !is_there(there, place))
       there.push_back({std::move(place), each.key, each.how});
   }
-  by_name_.clear();
   return by_unit;
+}
+
+result<std::vector<std::vector<pending_transform>>>
+loader_transforms::take(const std::shared_ptr<const module_node>& root,
+                        std::span<const packed_layout* const> units) {
+  auto found = find(root, units);
+  if (found)
+    by_name_.clear();
+  return found;
 }
 
 } // namespace ferry

@@ -206,6 +206,64 @@ TEST_CASE("ranks that differ all refuse to start, naming who differs and in what
   }
 }
 
+/// Enables every rank, which all refuse. Returns why.
+std::vector<failure> refusals_of(group& ranks) {
+  std::vector<failure> reasons(ranks.size());
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start())
+      return false;
+    const auto refused = own.subject.enable(own.pipeline, config_of(all_gathered));
+    reasons[i] = refused ? failure{} : refused.error();
+    return !refused && own.pipeline->hook_count() == 0;
+  }));
+  return reasons;
+}
+
+fake_tensor& weight_of(rank& own, const std::string& block) {
+  return *own.pipeline->tree()->at(block)->own_tensors().at("weight");
+}
+
+TEST_CASE("ranks with other weights all refuse to start, naming who differs and in which block",
+          "[actors][ranks]") {
+  group ranks(3, GENERATE(kind::sim, kind::host));
+  ranks[1].pipeline = rank_model(11);
+
+  for (const auto& each : refusals_of(ranks)) {
+    CHECK(each.code == errc::invalid_config);
+    CHECK(each.rank == 1);
+    CHECK_THAT(each.detail, Catch::Contains("rank 1 has other weights in transformer.blocks.0"));
+    CHECK_THAT(each.detail, !Catch::Contains("rank 2"));
+  }
+}
+
+TEST_CASE("ranks with equal bytes of another type or shape all refuse to start",
+          "[actors][ranks]") {
+  group ranks(2, kind::sim);
+  const auto is_type = GENERATE(true, false);
+  for (std::size_t i = 0; i != 2; ++i) {
+    auto& weight = weight_of(ranks[i], "transformer.blocks.2");
+    weight.type = i == 1 && is_type ? dtype::f16 : dtype::bf16;
+    weight.shape = i == 1 && !is_type ? std::vector<std::int64_t>{14, 100}
+                                      : std::vector<std::int64_t>{100, 14};
+    weight.strides = {weight.shape[1], 1};
+  }
+
+  for (const auto& each : refusals_of(ranks)) {
+    CHECK(each.rank == 1);
+    CHECK_THAT(each.detail, Catch::Contains("rank 1 has other weights in transformer.blocks.2"));
+  }
+}
+
+TEST_CASE("ranks may differ in weights that they do not gather", "[actors][ranks]") {
+  group ranks(2, kind::sim);
+  weight_of(ranks[1], "text_encoder.block.1").storage->bytes[0] = std::byte{1};
+
+  CHECK(ranks.all([&](rank& own, std::size_t) {
+    return own.subject.start() && own.subject.enable(own.pipeline, config_of(gathered)) &&
+           own.subject.disable();
+  }));
+}
+
 TEST_CASE("a rank that cannot start fails all ranks at once with its cause", "[actors][ranks]") {
   group ranks(3, kind::sim);
   std::vector<failure> reasons(3);

@@ -6,6 +6,10 @@
 
 #include "support/catch.hpp"
 
+#include <functional>
+#include <optional>
+#include <vector>
+
 namespace ferry {
 namespace {
 
@@ -93,16 +97,27 @@ TEST_CASE("chunks too small for the ranks are refused with the least that works"
                                          Catch::Contains("at least 1024"));
 }
 
-packed_layout two_tensors() {
+packed_layout two_storages() {
   return {.storages = {{object_id{7}, 0, 100, 0}, {object_id{9}, 16, 50, 256}},
           .tensors = {{object_id{1}, object_id{2}, 0}, {object_id{3}, object_id{2}, 1}},
           .bytes = 512};
 }
 
+std::vector<weight_place> two_tensors() {
+  return {
+      {.name = "blocks.0.weight",
+       .type = dtype::f16,
+       .shape = {5, 10},
+       .strides = {10, 1},
+       .storage = 0},
+      {.name = "blocks.0.bias", .type = dtype::f16, .shape = {25}, .strides = {1}, .storage = 1}};
+}
+
 TEST_CASE("a digest names what ranks must agree on, and nothing else", "[offload][gather]") {
   const auto manifest = plan_gather("blocks.0", 512, 2, std::nullopt).value();
-  const auto layout = two_tensors();
-  const auto mine = digest(manifest, layout);
+  const auto layout = two_storages();
+  const auto tensors = two_tensors();
+  const auto mine = digest(manifest, layout, tensors);
   CHECK(mine.size() == 64);
 
   auto elsewhere = layout;
@@ -110,22 +125,41 @@ TEST_CASE("a digest names what ranks must agree on, and nothing else", "[offload
     each.storage = object_id{static_cast<std::uintptr_t>(each.storage) + 1000};
   for (auto& each : elsewhere.tensors)
     each.identity = each.owner = object_id{77};
-  CHECK(digest(manifest, elsewhere) == mine);
+  CHECK(digest(manifest, elsewhere, tensors) == mine);
 
   auto moved = layout;
   moved.storages[1].offset = 128;
-  CHECK(digest(manifest, moved) != mine);
+  CHECK(digest(manifest, moved, tensors) != mine);
   auto longer = layout;
   longer.storages[1].bytes = 51;
-  CHECK(digest(manifest, longer) != mine);
-  auto tied = layout;
-  tied.tensors[1].storage = 0;
-  CHECK(digest(manifest, tied) != mine);
-  CHECK(digest(plan_gather("blocks.1", 512, 2, std::nullopt).value(), layout) != mine);
-  CHECK(digest(plan_gather("blocks.0", 512, 3, std::nullopt).value(), layout) != mine);
-  CHECK(digest(plan_gather("blocks.0", 512, 2, 512).value(), layout) == mine);
-  CHECK(digest(plan_gather("blocks.0", 2048, 2, 1024).value(), layout) !=
-        digest(plan_gather("blocks.0", 2048, 2, std::nullopt).value(), layout));
+  CHECK(digest(manifest, longer, tensors) != mine);
+  const auto of = [&](const char* path, std::size_t bytes, std::size_t ranks,
+                      std::optional<std::size_t> chunk) {
+    return digest(plan_gather(path, bytes, ranks, chunk).value(), layout, tensors);
+  };
+  CHECK(of("blocks.1", 512, 2, std::nullopt) != mine);
+  CHECK(of("blocks.0", 512, 3, std::nullopt) != mine);
+  CHECK(of("blocks.0", 512, 2, 512) == mine);
+  CHECK(of("blocks.0", 2048, 2, 1024) != of("blocks.0", 2048, 2, std::nullopt));
+}
+
+TEST_CASE("a digest names each tensor, its type, its shape and where it lies",
+          "[offload][gather]") {
+  const auto manifest = plan_gather("blocks.0", 512, 2, std::nullopt).value();
+  const auto with = [&](const std::function<void(weight_place&)>& change) {
+    auto tensors = two_tensors();
+    change(tensors[0]);
+    return digest(manifest, two_storages(), tensors);
+  };
+  const auto mine = with([](weight_place&) {});
+
+  CHECK(with([](weight_place& each) { each.unit = 3; }) == mine);
+  CHECK(with([](weight_place& each) { each.name = "blocks.0.scale"; }) != mine);
+  CHECK(with([](weight_place& each) { each.type = dtype::bf16; }) != mine);
+  CHECK(with([](weight_place& each) { each.shape = {10, 5}; }) != mine);
+  CHECK(with([](weight_place& each) { each.strides = {1, 5}; }) != mine);
+  CHECK(with([](weight_place& each) { each.storage = 1; }) != mine);
+  CHECK(with([](weight_place& each) { each.first = 2; }) != mine);
 }
 
 } // namespace

@@ -5,6 +5,9 @@
 
 #include "support/catch.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +20,7 @@ rank_ballot sample() {
           .pipeline = "test.pipeline",
           .configuration = "{}",
           .slots = "2",
-          .weights = "abc"};
+          .weights = {{"blocks.0", "abc"}, {"blocks.1", "def"}}};
 }
 
 TEST_CASE("a ballot survives its way to another rank", "[offload][ballot]") {
@@ -25,7 +28,13 @@ TEST_CASE("a ballot survives its way to another rank", "[offload][ballot]") {
 }
 
 TEST_CASE("a damaged ballot is refused by what it lacks", "[offload][ballot]") {
-  for (const auto* text : {"", "[]", "7", R"({"version":3})", R"({"version":"1"})"}) {
+  const std::string upto_slots =
+      R"({"version":"1","device":"sim","pipeline":"p","configuration":"{}","slots":"2")";
+  for (const auto& text :
+       {std::string{}, std::string{"[]"}, std::string{"7"}, std::string{R"({"version":3})"},
+        std::string{R"({"version":"1"})"}, upto_slots + "}", upto_slots + R"(,"weights":"abc"})",
+        upto_slots + R"(,"weights":["abc"]})", upto_slots + R"(,"weights":[["abc"]]})",
+        upto_slots + R"(,"weights":[["abc",3]]})"}) {
     CAPTURE(text);
     CHECK(rank_ballot_from_json(text).error().code == errc::invalid_type);
   }
@@ -41,16 +50,46 @@ TEST_CASE("equal ballots agree", "[offload][ballot]") {
 TEST_CASE("whatever differs is named with the ranks, and the first of them is the cause",
           "[offload][ballot]") {
   std::vector ballots(4, sample());
-  ballots[2].version = "2";
-  ballots[3].weights = "def";
+  ballots[2].version.push_back('0');
+  ballots[3].slots.push_back('0');
 
   const auto refused = agree(ballots);
 
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::invalid_config);
   CHECK(refused.error().rank == 2);
-  CHECK_THAT(refused.error().detail, Catch::Contains("rank 2 has version 2, rank 0 1") &&
-                                         Catch::Contains("rank 3 has weights def, rank 0 abc"));
+  CHECK_THAT(refused.error().detail, Catch::Contains("rank 2 has version 10, rank 0 1") &&
+                                         Catch::Contains("rank 3 has slots 20, rank 0 2"));
+}
+
+TEST_CASE("of weights that differ the first block is named", "[offload][ballot]") {
+  std::vector ballots(2, sample());
+  const auto refused = [&] { return agree(ballots).error().detail; };
+
+  ballots[1].weights[1].digest = "123";
+  CHECK_THAT(refused(), Catch::EndsWith("rank 1 has other weights in blocks.1 (123, rank 0 def)"));
+  ballots[1].weights[0].digest = "456";
+  CHECK_THAT(refused(), Catch::EndsWith("rank 1 has other weights in blocks.0 (456, rank 0 abc)"));
+}
+
+TEST_CASE("ranks that gather other blocks differ at the first of them", "[offload][ballot]") {
+  std::vector ballots(2, sample());
+  const auto refused = [&] { return agree(ballots).error().detail; };
+
+  ballots[1].weights[0].path = "layers.0";
+  CHECK_THAT(refused(), Catch::EndsWith("rank 1 gathers layers.0 where rank 0 gathers blocks.0"));
+  ballots[1].weights = {{"blocks.0", "abc"}};
+  CHECK_THAT(refused(), Catch::EndsWith("rank 1 gathers nothing where rank 0 gathers blocks.1"));
+  std::ranges::swap(ballots[0], ballots[1]);
+  CHECK_THAT(refused(), Catch::EndsWith("rank 1 gathers blocks.1 where rank 0 gathers nothing"));
+}
+
+TEST_CASE("the ballot of a model with thousands of blocks is far below what ranks may say",
+          "[offload][ballot]") {
+  auto large = sample();
+  large.weights.assign(4096, {"transformer.single_transformer_blocks.1234", std::string(16, 'f')});
+
+  CHECK(to_json(large).size() < std::size_t{1} << 19);
 }
 
 TEST_CASE("devices of one kind agree, whatever their numbers", "[offload][ballot]") {

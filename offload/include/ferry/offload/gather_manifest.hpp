@@ -4,11 +4,13 @@
 #pragma once
 
 #include <ferry/offload/packing.hpp>
+#include <ferry/offload/weight_places.hpp>
 #include <ferry/platform/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,9 +65,10 @@ struct gather_manifest {
                                                   std::size_t ranks,
                                                   std::optional<std::size_t> chunk_bytes);
 
-/// Returns the SHA-256, in hexadecimal, of what all ranks must agree on about a block: its
-/// manifest, and which storages and tensors lie where in it. Says nothing of the rank, nor of
-/// addresses.
-[[nodiscard]] std::string digest(const gather_manifest& manifest, const packed_layout& layout);
+/// Returns the SHA-256, in hexadecimal, of what all ranks must agree on about the form of a block:
+/// its manifest, which storages lie where in it, and the name, type, shape and place of each of its
+/// tensors. Says nothing of the rank, nor of addresses.
+[[nodiscard]] std::string digest(const gather_manifest& manifest, const packed_layout& layout,
+                                 std::span<const weight_place> tensors);
 
 } // namespace ferry

@@ -4,11 +4,14 @@
 #pragma once
 
 #include <ferry/offload/config.hpp>
+#include <ferry/offload/loader_transforms.hpp>
+#include <ferry/offload/pipeline.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/error.hpp>
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace ferry {
 
@@ -18,8 +21,22 @@ namespace ferry {
 [[nodiscard]] result<void> plan_gathers(transfer_plan& plan, const offload_config& config,
                                         std::size_t ranks);
 
-/// Returns the SHA-256, in hexadecimal, of what all ranks must agree on before the first gather:
-/// the manifests of all blocks, in order.
-[[nodiscard]] std::string digest_of_gathers(const transfer_plan& plan);
+/// Which weights a rank has in one block that ranks gather.
+struct block_identity {
+  std::string path;
+  std::string digest; ///< 64 bits in hexadecimal: of the block's form, and a sample of its bytes.
+
+  friend bool operator==(const block_identity&, const block_identity&) = default;
+};
+
+/// Returns the identities of the blocks that are gathered, in order: what all ranks must agree on
+/// before the first gather. Equal checkpoints give equal ones, however their tensors are stored.
+///
+/// Reads at most 4 KiB of a tensor, from all over it, and nothing of what checkpoints leave out. A
+/// tensor that is in `left` (null: none is) counts as the model computes with it, so that one is
+/// rearranged as a whole. Touches nothing of the pipeline.
+/// @throws ferry_error as `loader_transforms::find`
+[[nodiscard]] std::vector<block_identity>
+identify_gathers(pipeline& subject, const transfer_plan& plan, const loader_transforms* left);
 
 } // namespace ferry

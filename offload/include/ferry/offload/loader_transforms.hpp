@@ -31,6 +31,12 @@ struct pending_transform {
   void apply(weight_unit& unit) const;
 };
 
+/// Returns the storages that `pending` rearranges, as the model computes with them, and nothing for
+/// the others. `originals` are all of the unit.
+[[nodiscard]] std::vector<std::vector<std::byte>>
+rearranged_storages(std::span<const pending_transform> pending,
+                    std::span<const const_bytes> originals);
+
 /// What a loader has left to be done to tensors that it has bound, by runtime name. Whoever takes
 /// it on does it once. Used by one thread at a time.
 class loader_transforms {
@@ -39,8 +45,13 @@ public:
 
   [[nodiscard]] bool empty() const noexcept { return by_name_.empty(); }
 
-  /// Finds each tensor in its unit: returns those of every unit, in the order of `units`, and is
-  /// empty then. Fails with `unsupported` and the first that is in none, and has lost nothing.
+  /// Finds each tensor in its unit: returns those of every unit, in the order of `units`. Fails
+  /// with `unsupported` and the first that is in none.
+  [[nodiscard]] result<std::vector<std::vector<pending_transform>>>
+  find(const std::shared_ptr<const module_node>& root,
+       std::span<const packed_layout* const> units) const;
+
+  /// As `find`, and is empty then. One that fails has lost nothing.
   [[nodiscard]] result<std::vector<std::vector<pending_transform>>>
   take(const std::shared_ptr<const module_node>& root, std::span<const packed_layout* const> units);
 
