@@ -33,14 +33,14 @@ result<pin_lease> host_budget::lease(std::uint64_t holder, std::string who, leas
 
 std::optional<failure> host_budget::against_pages(std::uint64_t pages, std::uint64_t stores,
                                                   const pin_allowance& there) const {
-  const auto held = pinned() + registered() + stores;
+  const auto locked = pinned() + registered() + stores;
   const auto asked = "registering takes " + std::to_string(pages) + " bytes of pages; ";
   if (pages == 0)
     return std::nullopt;
-  if (ceiling_ && held + pages > *ceiling_)
+  if (ceiling_ && locked + pages > *ceiling_)
     return failure{errc::out_of_host_memory,
                    asked + "runtime_options::pinned_memory allows " + std::to_string(*ceiling_) +
-                       ", and " + std::to_string(held) + " are pinned or registered"};
+                       ", and " + std::to_string(locked) + " are pinned or registered"};
   if (there.available && stores + pages > *there.available)
     return failure{errc::out_of_host_memory,
                    asked + std::to_string(*there.available) + " are available by " +

@@ -162,7 +162,8 @@ std::vector<std::string> every_block() {
 }
 
 life_end life_of(std::size_t number, rank_ends own, const failing_message& fault) {
-  const life_plan what{.config = config_of(all_gathered, 2048),
+  const life_plan what{.pipeline = nullptr, // Each rank has its own.
+                       .config = config_of(all_gathered, 2048),
                        .calls = every_block(),
                        .stages = {},
                        .updated = "transformer"};
