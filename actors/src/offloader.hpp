@@ -67,7 +67,9 @@ private:
   caf::result<enabled> enable(const enable_pipeline& message);
   caf::result<enabled> enable(const enable_weights& message);
   caf::result<enabled> place(std::unique_ptr<placement> what, const causal_stamp& stamp);
+  caf::result<enabled> vote_without_blocks(const enable_pipeline& message, enabled answer);
   [[nodiscard]] enabled delegate(const enable_pipeline& message);
+  void undo_delegate();
   void lease(std::vector<pin_candidate> stores, const causal_stamp& stamp);
   void take_memory(const pin_plan& pins, const causal_stamp& stamp);
   [[nodiscard]] result<causal_stamp> carve(const causal_stamp& stamp);
@@ -75,12 +77,14 @@ private:
   void load_residents(const causal_stamp& prepared);
   void bind(const causal_stamp& residents_loaded);
   void vote(const causal_stamp& bound);
+  void ask_gate(std::function<void(const result<void>&)> then);
   void open(const causal_stamp& bound);
   void finish_enable(const causal_stamp& primed);
   void abandon_enable(failure cause);
   [[nodiscard]] std::optional<placement_plan> plan(const enable_pipeline& message) const;
   [[nodiscard]] rank_place where() const noexcept;
   void leave_ranks_because(const failure& cause);
+  [[noreturn]] void refuse_start(failure cause);
   [[nodiscard]] slot_numbers slots() const noexcept;
   void check_idle() const;
 

@@ -15,36 +15,32 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
   FERRY_ASSERT(message.subject != nullptr);
   if (message.lease != nullptr &&
       message.config.strategy != offload_strategy::distributed_layer_wise)
-    throw ferry_error{{errc::unsupported, "strategy is " +
-                                              std::string{to_string(message.config.strategy)} +
-                                              "; expected distributed_layer_wise for weights in a "
-                                              "lease"}};
+    refuse_start(
+        {errc::unsupported, "strategy is " + std::string{to_string(message.config.strategy)} +
+                                "; expected distributed_layer_wise for weights in a lease"});
   auto claim = pipeline_claim::take(message.subject);
-  if (!claim) {
-    leave_ranks_because(claim.error());
-    throw ferry_error{std::move(claim.error())};
-  }
+  if (!claim)
+    refuse_start(std::move(claim.error()));
   if (message.config.strategy == offload_strategy::model_level &&
       message.subject->custom_model_offload() != nullptr) {
-    auto placed = delegate(message);
+    auto placed = attempt([&] { return delegate(message); });
+    if (!placed)
+      refuse_start(std::move(placed.error()));
     claim_ = std::move(*claim);
-    return placed;
+    return vote_without_blocks(message, std::move(*placed));
   }
   auto planned = attempt([&] { return plan(message); });
-  if (!planned) {
-    leave_ranks_because(planned.error());
-    throw ferry_error{std::move(planned.error())};
-  }
+  if (!planned)
+    refuse_start(std::move(planned.error()));
   if (!*planned)
-    return enabled{.placed = false, .gate = nullptr, .stamp = observed(message.stamp)};
+    return vote_without_blocks(
+        message, {.placed = false, .gate = nullptr, .stamp = observed(message.stamp)});
   if (options_.peers) {
     auto weights = attempt([&] {
       return identify_gathers(*message.subject, (*planned)->transfers, message.transforms.get());
     });
-    if (!weights) {
-      leave_ranks_because(weights.error());
-      throw ferry_error{std::move(weights.error())};
-    }
+    if (!weights)
+      refuse_start(std::move(weights.error()));
     ballot_ = make_ballot(owner_->traits().name, (*planned)->pipeline, message.config,
                           options_.slots, std::move(*weights));
   }
@@ -79,6 +75,38 @@ void offloader::leave_ranks_because(const failure& cause) {
   tell(this, options_.peers->gate, leave_ranks{cause});
 }
 
+void offloader::refuse_start(failure cause) {
+  leave_ranks_because(cause);
+  throw ferry_error{std::move(cause)};
+}
+
+// Nothing is streamed, but other ranks may have something to gather: they wait for this vote, which
+// they then find to be another.
+caf::result<enabled> offloader::vote_without_blocks(const enable_pipeline& message,
+                                                    enabled answer) {
+  if (!options_.peers)
+    return answer;
+  ballot_ = make_ballot(owner_->traits().name, message.subject->type_name(), message.config,
+                        options_.slots, {});
+  phase_ = phase::enabling;
+  enabling_ = make_response_promise<enabled>();
+  owe(enabling_);
+  ask_gate([this, answer = std::move(answer)](const result<void>& agreed) {
+    phase_ = delegate_ == nullptr ? phase::idle : phase::enabled;
+    if (agreed) {
+      enabling_.deliver(answer);
+    } else {
+      leave_ranks_because(agreed.error());
+      if (delegate_ != nullptr)
+        undo_delegate();
+      enabling_.deliver(to_error(agreed.error()));
+    }
+    enabling_ = {};
+    continue_release();
+  });
+  return enabling_;
+}
+
 caf::result<enabled> offloader::enable(const enable_weights& message) {
   check_idle();
   FERRY_ASSERT(message.weights != nullptr);
@@ -106,6 +134,13 @@ enabled offloader::delegate(const enable_pipeline& message) {
   delegate_ = message.subject;
   phase_ = phase::enabled;
   return {.placed = true, .gate = nullptr, .stamp = std::move(*finished)};
+}
+
+void offloader::undo_delegate() {
+  const auto pipeline = std::string{delegate_->type_name()};
+  if (auto undone = attempt([&] { static_cast<void>(disable_delegate({})); }); !undone)
+    log(log_level::error, "ferry.actors",
+        "undo enable pipeline=" + pipeline + " reason=" + ferry::describe(undone.error()));
 }
 
 answered offloader::disable_delegate(const causal_stamp& stamp) {
@@ -271,23 +306,33 @@ void offloader::vote(const causal_stamp& bound) {
     open(bound);
     return;
   }
+  ask_gate([this, bound](const result<void>& agreed) {
+    if (!agreed) {
+      abandon_enable(agreed.error());
+      return;
+    }
+    ask_gathers(open_gathers{placement_->through(), bound}, [this](result<answered> ready) {
+      if (ready)
+        open(ready->stamp);
+      else
+        abandon_enable(ready.error());
+    });
+  });
+}
+
+void offloader::ask_gate(std::function<void(const result<void>&)> then) {
   log(log_level::info, "ferry.actors", "vote to start rank=" + std::to_string(where().rank));
   at_gate_ = true;
   inquire(this, options_.peers->gate, options_.peers->patience + options_.request_deadline,
           vote_to_start{ballot_})
       .then(
-          [this, bound] {
+          [this, then] {
             at_gate_ = false;
-            ask_gathers(open_gathers{placement_->through(), bound}, [this](result<answered> ready) {
-              if (ready)
-                open(ready->stamp);
-              else
-                abandon_enable(ready.error());
-            });
+            then({});
           },
-          [this](const caf::error& reason) {
+          [this, then](const caf::error& reason) {
             at_gate_ = false;
-            abandon_enable(to_failure(reason));
+            then(tl::unexpected(to_failure(reason)));
           });
 }
 

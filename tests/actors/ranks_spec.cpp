@@ -312,6 +312,52 @@ TEST_CASE("a rank that stops while it waits for the vote ends its start and that
   CHECK(std::chrono::steady_clock::now() - begun < 10s);
 }
 
+TEST_CASE("a rank that has nothing to offload fails all ranks at once, naming it",
+          "[actors][ranks]") {
+  const auto without = GENERATE(0, 1, 2);
+  const auto by_itself = GENERATE(false, true);
+  CAPTURE(without, by_itself);
+  group ranks(3, kind::sim);
+  std::vector<failure> reasons(3);
+  fake_model_offload own_offload;
+  const auto begun = std::chrono::steady_clock::now();
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    auto config = config_of(gathered);
+    if (static_cast<int>(i) == without) {
+      config =
+          by_itself ? config_of(R"({"mode":"module","components":["dit"]})") : offload_config{};
+      if (by_itself)
+        own.pipeline->offloads_itself(own_offload);
+    }
+    const auto refused =
+        own.subject.start() ? own.subject.enable(own.pipeline, config) : result<void>{};
+    reasons[i] = refused ? failure{} : refused.error();
+    return !refused && own.pipeline->hook_count() == 0 && own.run_step();
+  }));
+
+  CHECK(std::chrono::steady_clock::now() - begun < 10s);
+  for (const auto& each : reasons) {
+    CHECK(each == reasons[0]);
+    CHECK(each.code == errc::invalid_config);
+    CHECK(each.rank == std::max(without, 1)); // Rank 0 counts as right.
+    CHECK_THAT(each.detail, Catch::Contains("rank " + std::to_string(std::max(without, 1)) +
+                                            " has configuration"));
+  }
+  const auto calls = std::vector<std::string>{"enable", "disable"};
+  CHECK(own_offload.calls == (by_itself ? calls : std::vector<std::string>{}));
+}
+
+TEST_CASE("ranks that all have nothing to offload agree on that", "[actors][ranks]") {
+  group ranks(2, kind::sim);
+
+  CHECK(ranks.all([&](rank& own, std::size_t) {
+    return own.subject.start() && own.subject.enable(own.pipeline, offload_config{}) &&
+           !own.subject.state()->enabled && own.run_step() &&
+           own.subject.enable(own.pipeline, config_of(gathered)) && own.request(1);
+  }));
+}
+
 TEST_CASE("a configured group that is not the real one is refused on every rank",
           "[actors][ranks]") {
   group ranks(2, kind::sim);
