@@ -4,6 +4,9 @@
 #include "caught.hpp"
 #include "command.hpp"
 #include "logging.hpp"
+#ifdef FERRY_WITH_RUN
+#  include "open_ranks.hpp"
+#endif
 #include "versions.hpp"
 
 #include <CLI/CLI.hpp>
@@ -13,6 +16,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
 
 namespace ferry {
 namespace {
@@ -45,6 +49,18 @@ std::string explain(const CLI::App& program, const CLI::ParseError& wrong) {
          "; expected one of " + known;
 }
 
+/// Returns why the command line is refused. Ranks that are processes all refuse it.
+failure refusal_of(const CLI::App& program, const CLI::ParseError& wrong) {
+  const auto command = typed_command(program);
+  failure reason{.code = errc::invalid_argument,
+                 .detail = explain(program, wrong) + "; see " + command + " --help"};
+#ifdef FERRY_WITH_RUN
+  if (command == "ferry run")
+    return tell_ranks(std::move(reason));
+#endif
+  return reason;
+}
+
 exit_code run(int argc, char** argv) {
   CLI::App program("Runs diffusion pipelines whose weights do not fit the device.", "ferry");
   auto outcome = exit_code::done;
@@ -67,10 +83,7 @@ exit_code run(int argc, char** argv) {
     program.exit(asked);
     return exit_code::done;
   } catch (const CLI::ParseError& wrong) {
-    return report(
-        {.code = errc::invalid_argument,
-         .detail = explain(program, wrong) + "; see " + typed_command(program) + " --help"},
-        exit_code::rejected);
+    return report(refusal_of(program, wrong), exit_code::rejected);
   } catch (const std::exception&) {
     return report(caught(), exit_code::failed);
   }

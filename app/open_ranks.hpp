@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/actors/rank_group.hpp>
+#include <ferry/offload/config.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
 
@@ -20,7 +21,7 @@ struct run_options;
 struct opened_rank {
   int number = 0;
   std::shared_ptr<device> target;
-  std::optional<rank_group> group; ///< Nothing: there is one rank.
+  std::optional<rank_group> group; ///< Nothing: there is one rank, or `join_ranks` has yet to come.
 };
 
 /// Most ranks that are threads of one process.
@@ -32,12 +33,22 @@ struct opened_ranks {
 };
 
 /// Opens the device, or one for each of `--ranks`, which are threads of this process. Where a
-/// launcher has started several processes, joins the others as the rank that it says; that waits
-/// for them.
+/// launcher has started several processes, this one is the rank that it says.
 /// @pre `--ranks` is from 1 to `most_ranks`
-/// @return `invalid_argument` or `unsupported` for what cannot be opened; as of
-///         `join_launched_ranks`
+/// @return `invalid_argument` or `unsupported` for what cannot be opened; as of `read_launcher`
 [[nodiscard]] result<opened_ranks> open_ranks(const run_options& options,
                                               std::optional<std::uint64_t> device_memory);
+
+/// Joins the other processes that a launcher has started, which waits for them, and compares the
+/// configurations. Nothing, if there are no others.
+/// @pre `target` is what `open_ranks` opened
+/// @return as of `join_launched_ranks`; `invalid_config` on all ranks if one has another
+///         configuration
+[[nodiscard]] result<std::optional<rank_group>> join_ranks(device& target,
+                                                           const offload_config& config);
+
+/// Tells the other processes that a launcher has started, if it has, that this one goes no further.
+/// That takes up to 10 s if they are not there. Returns the first cause, which all ranks have.
+[[nodiscard]] failure tell_ranks(failure cause);
 
 } // namespace ferry

@@ -246,6 +246,7 @@ result<void> run_all(const checked_run& run, rank_outcome& outcome) {
 rank_outcome run_rank(const run_options& options, const run_setup& setup, rank_setup& self,
                       interrupt_watch& interrupt) {
   rank_outcome outcome;
+  const auto meeting = self.group ? self.group->meeting : nullptr;
   outcome.recorder = std::make_unique<span_recorder>(options.trace ? span_recorder::keep::spans
                                                                    : span_recorder::keep::sums);
   try {
@@ -256,6 +257,8 @@ rank_outcome run_rank(const run_options& options, const run_setup& setup, rank_s
     outcome.reason = caught();
     outcome.thrown = true;
   }
+  if (meeting != nullptr && outcome.reason)
+    meeting->poison(*outcome.reason); // The others may still wait for this rank to start.
   return outcome;
 }
 

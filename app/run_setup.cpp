@@ -5,6 +5,7 @@
 
 #include <ferry/platform/quantity.hpp>
 
+#include "caught.hpp"
 #include "config_option.hpp"
 #include "models/load_model.hpp"
 #include "open_ranks.hpp"
@@ -12,6 +13,7 @@
 #include "result_paths.hpp"
 
 #include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -135,18 +137,8 @@ result<void> load_for(rank_setup& rank, const run_options& options) {
   return {};
 }
 
-} // namespace
-
-std::string run_setup::own_file(const std::string& name) const {
-  const auto number = here.front().number;
-  if (here.size() > 1 || number == 0 || name == "-")
-    return name;
-  auto path = std::filesystem::path(name);
-  const auto ending = path.extension().string();
-  return path.replace_extension(".rank" + std::to_string(number) + ending).string();
-}
-
-result<run_setup> set_up(const run_options& options) {
+/// What a rank can refuse without the others.
+result<run_setup> check(const run_options& options) {
   if (auto built = check_build(options); !built)
     return tl::unexpected(built.error());
   auto config = read_config(options.config, options.legacy);
@@ -196,6 +188,43 @@ result<run_setup> set_up(const run_options& options) {
   for (std::size_t i = 1; i < made.here.size(); ++i)
     if (auto loaded = load_for(made.here[i], options); !loaded)
       return tl::unexpected(loaded.error());
+  return made;
+}
+
+/// The other ranks, which may be processes, refuse what one refuses.
+result<run_setup> check_or_tell(const run_options& options) {
+  try {
+    auto made = check(options);
+    if (!made)
+      return tl::unexpected(tell_ranks(std::move(made.error())));
+    return made;
+  } catch (const std::exception&) {
+    static_cast<void>(tell_ranks(caught()));
+    throw;
+  }
+}
+
+} // namespace
+
+std::string run_setup::own_file(const std::string& name) const {
+  const auto number = here.front().number;
+  if (here.size() > 1 || number == 0 || name == "-")
+    return name;
+  auto path = std::filesystem::path(name);
+  const auto ending = path.extension().string();
+  return path.replace_extension(".rank" + std::to_string(number) + ending).string();
+}
+
+result<run_setup> set_up(const run_options& options) {
+  auto made = check_or_tell(options);
+  if (!made)
+    return made;
+  auto& first = made->here.front();
+  auto joined = join_ranks(*first.target, made->config);
+  if (!joined)
+    return tl::unexpected(joined.error());
+  if (*joined)
+    first.group = std::move(*joined);
   return made;
 }
 

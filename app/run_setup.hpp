@@ -43,8 +43,9 @@ struct run_setup {
   [[nodiscard]] std::string own_file(const std::string& name) const;
 };
 
-/// Reads the configuration, opens checkpoint, reference and device, and checks every request.
-/// @return the first thing that has to be refused
+/// Reads the configuration, opens checkpoint, reference and device, and checks every request. Where
+/// a launcher has started several processes, then joins the others, which waits for them.
+/// @return the first thing that has to be refused, by this rank or by any
 [[nodiscard]] result<run_setup> set_up(const run_options& options);
 
 } // namespace ferry

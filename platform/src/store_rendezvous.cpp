@@ -120,6 +120,21 @@ void fail_ranks(key_value_store& store, const failure& cause) {
   store.offer(failed_key, as_contribution(to_text(cause)));
 }
 
+failure refuse_to_join(key_value_store& store, int rank, int size, failure cause,
+                       nanoseconds patience) {
+  cause.rank = cause.rank.value_or(rank);
+  fail_ranks(store, cause);
+  auto first = read_failure(as_text(store.read(failed_key)));
+  store.offer(left_key(rank), {});
+  if (!store.hosted_here())
+    return first;
+  std::vector<std::string> others;
+  for (int other = 0; other < size; ++other)
+    others.push_back(left_key(other));
+  store.await(others, patience);
+  return first;
+}
+
 failure store_rendezvous::fail(const failure& cause) {
   poison(cause);
   return poisoned().value_or(cause);

@@ -10,6 +10,7 @@
 
 #include <future>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace ferry::test {
@@ -75,6 +76,57 @@ TEST_CASE("a store that cannot be reached fails the meeting with its reason", "[
   REQUIRE_FALSE(joined);
   CHECK(joined.error().code == errc::io_failure);
   CHECK(joined.error().detail == "connection reset");
+}
+
+/// Lives with the process of rank 0.
+class hosted_store final : public key_value_store {
+public:
+  explicit hosted_store(std::shared_ptr<key_value_store> store) : store_(std::move(store)) {}
+
+  bool hosted_here() const noexcept override { return true; }
+  bool offer(const std::string& key, const_bytes value) override {
+    return store_->offer(key, value);
+  }
+  bool await(std::span<const std::string> keys, nanoseconds patience) override {
+    return store_->await(keys, patience);
+  }
+  std::vector<std::byte> read(const std::string& key) override { return store_->read(key); }
+
+private:
+  std::shared_ptr<key_value_store> store_;
+};
+
+TEST_CASE("ranks that refuse to join and those that join fail with the first refusal",
+          "[rendezvous]") {
+  const auto store = make_memory_store();
+  auto joining =
+      std::async(std::launch::async, [&] { return join_rendezvous(store, 2, 3, unlimited); });
+
+  const auto first =
+      refuse_to_join(*store, 1, 3, {.code = errc::not_found, .detail = "no model"}, unlimited);
+  const auto second =
+      refuse_to_join(*store, 0, 3, {.code = errc::cancelled, .detail = "over"}, unlimited);
+
+  CHECK(first == failure{.code = errc::not_found, .detail = "no model", .rank = 1});
+  CHECK(second == first);
+  const auto joined = joining.get();
+  REQUIRE_FALSE(joined);
+  CHECK(joined.error() == first);
+}
+
+TEST_CASE("a rank that refuses to join keeps its store until the others have been told",
+          "[rendezvous]") {
+  const auto store = make_memory_store();
+  auto refusing = std::async(std::launch::async, [&] {
+    auto hosted = hosted_store(store);
+    return refuse_to_join(hosted, 0, 2, {.code = errc::not_found, .detail = "no model"}, unlimited);
+  });
+  CHECK(refusing.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout);
+
+  const auto late = join_rendezvous(store, 1, 2, unlimited);
+
+  REQUIRE_FALSE(late);
+  CHECK(late.error() == refusing.get());
 }
 
 TEST_CASE("two processes cannot join as one rank", "[rendezvous]") {

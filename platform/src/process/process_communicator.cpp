@@ -105,13 +105,13 @@ peer_processes watch(const std::vector<introduction>& ranks) {
 }
 
 result<std::shared_ptr<exchange>> connect(rendezvous& meeting, const std::string& name,
-                                          nanoseconds patience) {
+                                          nanoseconds patience, nanoseconds to_join) {
   const auto bytes = exchange_board::size(meeting.size());
   auto made = std::optional<shared_memory>();
   if (meeting.rank() == 0)
     made.emplace(bytes);
   const auto ranks =
-      introduce(meeting, name, made ? made->descriptor() : file_descriptor::none, patience);
+      introduce(meeting, name, made ? made->descriptor() : file_descriptor::none, to_join);
   if (!ranks)
     return tl::unexpected(ranks.error());
   auto peers = watch(*ranks);
@@ -120,7 +120,7 @@ result<std::shared_ptr<exchange>> connect(rendezvous& meeting, const std::string
   auto opened = std::make_shared<exchange>(std::move(shared), meeting.rank(), meeting.size(),
                                            patience, std::move(peers));
   // Rank 0 keeps the descriptor open until everybody has mapped what is behind it.
-  const auto mapped = meeting.meet(name + "/mapped", {}, patience);
+  const auto mapped = meeting.meet(name + "/mapped", {}, to_join);
   if (!mapped)
     return tl::unexpected(mapped.error());
   opened->close_descriptor();
@@ -129,12 +129,11 @@ result<std::shared_ptr<exchange>> connect(rendezvous& meeting, const std::string
 
 } // namespace
 
-result<std::unique_ptr<communicator>> join_process_communicator(host_device& device,
-                                                                rendezvous& meeting,
-                                                                std::string_view name,
-                                                                nanoseconds patience) {
+result<std::unique_ptr<communicator>>
+join_process_communicator(host_device& device, rendezvous& meeting, std::string_view name,
+                          nanoseconds patience, nanoseconds to_join) {
   try {
-    auto opened = connect(meeting, std::string(name), patience);
+    auto opened = connect(meeting, std::string(name), patience, to_join);
     if (!opened)
       return tl::unexpected(opened.error());
     return std::make_unique<host_communicator>(device, std::move(*opened));
@@ -143,7 +142,7 @@ result<std::unique_ptr<communicator>> join_process_communicator(host_device& dev
     reason.rank = reason.rank.value_or(meeting.rank());
     meeting.poison(reason);
     // The first cause may be another: what rank 0 shares goes with rank 0.
-    const auto met = meeting.meet(std::string(name) + "/failed", {}, patience);
+    const auto met = meeting.meet(std::string(name) + "/failed", {}, to_join);
     return tl::unexpected(met ? std::move(reason) : met.error());
   }
 }

@@ -7,6 +7,7 @@
 #include <ferry/platform/host_device.hpp>
 #include <ferry/platform/rendezvous.hpp>
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -31,14 +32,14 @@ make_host_communicators(std::span<host_device* const> ranks, nanoseconds patienc
 
 /// Joins ranks that are processes of one machine, or threads of them, as the rank that `meeting`
 /// has; it is not needed afterwards. `name` tells several communicators of the same ranks apart.
+/// Waits up to `to_join` for the others to join, and up to `patience` in each collective.
 ///
 /// The end of a process is noticed by its handle within a fraction of a second, at any instruction.
 /// The memory they share has no name, so that nothing is left when the last of them ends.
 /// @return as of `rendezvous::meet`; `unsupported` if a rank is on another machine or its memory
 ///         may not be shared
-[[nodiscard]] result<std::unique_ptr<communicator>> join_process_communicator(host_device& device,
-                                                                              rendezvous& meeting,
-                                                                              std::string_view name,
-                                                                              nanoseconds patience);
+[[nodiscard]] result<std::unique_ptr<communicator>>
+join_process_communicator(host_device& device, rendezvous& meeting, std::string_view name,
+                          nanoseconds patience, nanoseconds to_join = std::chrono::seconds{60});
 
 } // namespace ferry

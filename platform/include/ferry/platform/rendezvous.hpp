@@ -61,6 +61,13 @@ join_rendezvous(std::shared_ptr<key_value_store> store, int rank, int size, nano
 /// @throws ferry_error `io_failure` if the store cannot be reached
 void fail_ranks(key_value_store& store, const failure& cause);
 
+/// Fails all ranks in place of joining them as rank `rank` of `size`. Where the store is hosted
+/// here, keeps it until all others have been told and have left, `patience` at most. Returns the
+/// first cause, the same on all ranks.
+/// @throws ferry_error as `fail_ranks`
+[[nodiscard]] failure refuse_to_join(key_value_store& store, int rank, int size, failure cause,
+                                     nanoseconds patience);
+
 /// Text as a contribution, and back.
 [[nodiscard]] const_bytes as_contribution(std::string_view text) noexcept;
 [[nodiscard]] std::string as_text(const_bytes contribution);
