@@ -113,7 +113,9 @@ TEST_CASE("a rank that is killed at any stage ends the others with its number",
       continue;
     const auto done = ranks[rank].finish();
     CHECK(done.code == 1);
-    CHECK_THAT(done.err, Contains("the process of rank " + std::to_string(killed) + " has ended"));
+    // The store goes with rank 0, maybe before the others know its process.
+    CHECK_THAT(done.err, Contains("the process of rank " + std::to_string(killed) + " has ended") ||
+                             Contains(killed == 0 ? "the store of rank 0 at" : "nothing else"));
   }
   CHECK(std::chrono::steady_clock::now() - begun < 5s);
 }

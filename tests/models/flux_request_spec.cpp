@@ -58,7 +58,7 @@ bad_field each_bad_field() {
       bad_field{[](request& r) { r.steps = 1000000; },
                 "steps is 1000000; expected an integer from 1 to 1000"},
       bad_field{[](request& r) { r.guidance = -1; },
-                "guidance is -1; expected a finite number, at least 0"},
+                "guidance is -1; expected a number from 0 to 3.40282e+38, the largest float"},
       bad_field{[](request& r) { r.width = 100; },
                 "the width of size 100x64 is 100; expected a multiple of 8 from 8 to 4096"},
       bad_field{[](request& r) { r.height = 4104; },
