@@ -456,14 +456,7 @@ TEST_CASE("whatever device call fails while blocks and groups are staged, nothin
       [&] {
         CHECK(everything(*model->tree()) == original);
         CHECK(model->hook_count() == 0);
-        const auto left = gpu->counters();
-        CHECK(left.device_bytes == 0);
-        CHECK(left.pinned_bytes == 0);
-        CHECK(left.streams == 0);
-        CHECK(left.events == 0);
-        for (const auto& found : gpu->races())
-          UNSCOPED_INFO(describe(found));
-        CHECK(gpu->race_count() == 0);
+        test::check_nothing_left(*gpu);
       });
 
   CHECK(tried > 80);

@@ -13,6 +13,18 @@
 
 namespace ferry::test {
 
+/// Checks that nobody holds anything of `gpu` any more, and that there was no race.
+inline void check_nothing_left(const sim_device& gpu) {
+  const auto left = gpu.counters();
+  CHECK(left.device_bytes == 0);
+  CHECK(left.pinned_bytes == 0);
+  CHECK(left.streams == 0);
+  CHECK(left.events == 0);
+  for (const auto& found : gpu.races())
+    UNSCOPED_INFO(describe(found));
+  CHECK(gpu.race_count() == 0);
+}
+
 /// Runs `attempt` once for every device call it makes, failing a later call each time, and `check`
 /// after each failure. Ends with the first run in which nothing fails. An attempt fails by throwing
 /// a `ferry_error` or by returning false.
