@@ -1,7 +1,7 @@
 # Run with: cmake -DSOURCE_DIR=<root> -P CheckFences.cmake
 # Each fence: a regular expression over #include lines, and the only paths that may match it.
 set(fences
-  "<(cuda|cuda_runtime|cuda_runtime_api)[.]h>;^platform/src/cuda/"
+  "<(cuda|cuda_runtime|cuda_runtime_api|driver_types)[.]h>;^(platform/src/cuda/|tests/support/fake_cuda[.])"
   "<nccl[.]h>;^platform/src/nccl/"
   "<(torch|ATen|c10)/;^(offload/torch|app/models|tests/torch|tests/models|tests/benchmarks|tests/field_cases)/"
   "<caf/;^(messages/include/ferry/messages/caf[.]hpp$|messages/src/workers[.]cpp$|tests/support/)"

@@ -108,6 +108,9 @@ struct device_counters {
   std::uint64_t h2d_bytes = 0;
   std::uint64_t d2h_bytes = 0;
   std::uint64_t copies = 0;
+  /// Of these, those that may have held up their caller: from memory that is neither pinned nor
+  /// registered, where the driver stages such a copy itself.
+  std::uint64_t blocking_copies = 0;
   std::uint64_t allocations = 0;  ///< Device and pinned allocations since the device was opened.
   std::uint64_t device_bytes = 0; ///< Allocated now.
   std::uint64_t peak_device_bytes = 0;

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cuda/runtime_api.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <string>
+
+// Through a second macro, so that a name that is itself a macro is spelt as the library has it.
+#define FERRY_SPELT(name) #name
+#define FERRY_SYMBOL(name) FERRY_SPELT(name)
+
+namespace ferry::cuda {
+namespace {
+
+constexpr std::string_view library_dirs = FERRY_CUDA_LIBRARY_DIRS; // Between colons.
+
+const std::string soname = "libcudart.so." + std::to_string(CUDART_VERSION / 1000);
+
+void* open_beside(std::string_view dirs, const std::string& name) {
+  while (!dirs.empty()) {
+    const auto dir = dirs.substr(0, dirs.find(':'));
+    dirs.remove_prefix(std::min(dirs.size(), dir.size() + 1));
+    if (auto* const opened = ::dlopen((std::string(dir) + "/" + name).c_str(), RTLD_NOW))
+      return opened;
+  }
+  return nullptr;
+}
+
+} // namespace
+
+result<runtime_api> fill_runtime(const symbol_lookup& look_up, std::string_view library) {
+  runtime_api filled;
+  const char* missing = nullptr;
+#define FERRY_CUDA_FILL(name)                                                                      \
+  filled.name = reinterpret_cast<decltype(filled.name)>(look_up(FERRY_SYMBOL(name)));              \
+  if (filled.name == nullptr && missing == nullptr)                                                \
+    missing = FERRY_SYMBOL(name);
+  FERRY_CUDA_CALLS(FERRY_CUDA_FILL)
+#undef FERRY_CUDA_FILL
+  if (missing == nullptr)
+    return filled;
+  return tl::unexpected(failure{.code = errc::unsupported,
+                                .detail = std::string(library) + " has no " + missing +
+                                          "; it is another version than the one that Ferry was "
+                                          "built with"});
+}
+
+result<runtime_api> load_runtime() {
+  auto* library = ::dlopen(soname.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr)
+    library = open_beside(library_dirs, soname);
+  if (library == nullptr)
+    library = ::dlopen(soname.c_str(), RTLD_NOW);
+  if (library == nullptr) {
+    const auto* const said = ::dlerror();
+    return tl::unexpected(
+        failure{.code = errc::unsupported,
+                .detail = "the CUDA runtime library " + soname + " cannot be loaded (" +
+                          (said == nullptr ? "no reason given" : said) +
+                          "), also not from " FERRY_CUDA_LIBRARY_DIRS
+                          "; install it or put its directory in LD_LIBRARY_PATH"});
+  }
+  return fill_runtime([=](const char* name) { return ::dlsym(library, name); }, soname);
+}
+
+bool driver_present() noexcept {
+  return ::dlopen("libcuda.so.1", RTLD_NOW) != nullptr;
+}
+
+} // namespace ferry::cuda
