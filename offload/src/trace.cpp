@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/offload/trace.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <tuple>
+#include <utility>
+
+namespace ferry {
+namespace {
+
+template <class Span>
+void append(std::vector<Span>& to, std::vector<Span>& from, nanoseconds later,
+            std::initializer_list<nanoseconds Span::*> times) {
+  for (auto& each : from) {
+    for (const auto time : times)
+      each.*time += later;
+    to.push_back(std::move(each));
+  }
+}
+
+} // namespace
+
+std::string_view trace::keep(std::string_view word) {
+  const auto known = words_.find(word);
+  return known != words_.end() ? *known : *words_.emplace(word).first;
+}
+
+void trace::sort() {
+  std::ranges::stable_sort(
+      tracks, {}, [](const trace_track& each) { return std::tuple(each.rank, each.row, each.id); });
+  std::ranges::stable_sort(device, {}, &device_span::start);
+  std::ranges::stable_sort(uses, {}, &block_span::begun);
+  std::ranges::stable_sort(messages, {}, &message_span::started);
+  std::ranges::stable_sort(marks, {}, &trace_mark::at);
+  std::ranges::stable_sort(counters, {}, &trace_counter::at);
+}
+
+void trace::merge(trace other, nanoseconds later) {
+  words_.merge(other.words_);
+  // A word that both know stays with the other, which ends here.
+  const auto rekeep = [this](auto& spans) {
+    for (auto& each : spans)
+      each.what = keep(each.what);
+  };
+  rekeep(other.device);
+  rekeep(other.messages);
+  rekeep(other.marks);
+  rekeep(other.counters);
+  append(device, other.device, later,
+         {&device_span::enqueued, &device_span::start, &device_span::end});
+  append(uses, other.uses, later, {&block_span::asked, &block_span::begun, &block_span::ended});
+  append(messages, other.messages, later,
+         {&message_span::sent, &message_span::started, &message_span::finished});
+  append(marks, other.marks, later, {&trace_mark::at});
+  append(counters, other.counters, later, {&trace_counter::at});
+  std::ranges::move(other.tracks, std::back_inserter(tracks));
+  blocks.merge(other.blocks);
+  dropped += other.dropped;
+  complete = complete && other.complete;
+  sort();
+}
+
+std::string trace::block_name(std::uint32_t block) const {
+  const auto known = blocks.find(block);
+  return known != blocks.end() ? known->second : "block " + std::to_string(block);
+}
+
+} // namespace ferry

@@ -1,0 +1,288 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/offload/trace_writer.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <charconv>
+#include <concepts>
+#include <ostream>
+#include <string>
+#include <utility>
+
+namespace ferry {
+namespace {
+
+constexpr std::string_view fetch_message = "fetch_block";
+constexpr std::string_view release_message = "block_released";
+constexpr std::string_view discard_message = "discard_slot";
+
+constexpr std::size_t flush_at = std::size_t{1} << 16;
+
+template <std::integral Integer>
+void append_number(std::string& to, Integer number) {
+  std::array<char, 24> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  to.append(digits.data(), end);
+}
+
+/// In microseconds, exactly.
+void append_time(std::string& to, nanoseconds time) {
+  auto left = time.count();
+  if (left < 0) {
+    to += '-';
+    left = -left;
+  }
+  append_number(to, left / 1000);
+  to += '.';
+  const auto rest = left % 1000;
+  to += static_cast<char>('0' + rest / 100);
+  to += static_cast<char>('0' + rest / 10 % 10);
+  to += static_cast<char>('0' + rest % 10);
+}
+
+std::string_view category_of(operation_kind kind) {
+  switch (kind) {
+    case operation_kind::copy:
+      return "copy";
+    case operation_kind::gather:
+      return "gather";
+    case operation_kind::discard:
+      return "discard";
+    case operation_kind::compute:
+    case operation_kind::mark:
+      break;
+  }
+  return "compute";
+}
+
+} // namespace
+
+/// One line of the file, put together in the writer's buffer.
+struct trace_writer::event {
+  event(trace_writer& writer, char phase, std::string_view name, std::uint32_t rank,
+        std::uint32_t track)
+      : to(writer.buffer_) {
+    to += std::exchange(writer.begun_, true) ? ",\n" : "[\n";
+    to += R"({"ph":")";
+    to += phase;
+    to += R"(","name":)";
+    to += writer.quoted(name);
+    number("pid", rank);
+    number("tid", track);
+  }
+
+  event& key(std::string_view name) {
+    if (!first)
+      to += ',';
+    first = false;
+    to += '"';
+    to += name;
+    to += "\":";
+    return *this;
+  }
+  event& text(std::string_view name, std::string_view json) {
+    key(name);
+    to += json;
+    return *this;
+  }
+  template <std::integral Integer>
+  event& number(std::string_view name, Integer value) {
+    key(name);
+    append_number(to, value);
+    return *this;
+  }
+  event& time(std::string_view name, nanoseconds value) {
+    key(name);
+    append_time(to, value);
+    return *this;
+  }
+  event& span(nanoseconds start, nanoseconds end) {
+    return time("ts", start).time("dur", end - start);
+  }
+  /// Everything that follows describes the event further.
+  event& args() {
+    key("args");
+    to += '{';
+    first = true;
+    in_args = true;
+    return *this;
+  }
+  event& use(std::uint32_t block, std::uint64_t ticket) {
+    if (block != operation_tag::no_block)
+      number("block", block);
+    if (ticket != 0)
+      number("ticket", ticket);
+    return *this;
+  }
+
+  void close() { to += in_args ? "}}" : "}"; }
+
+  std::string& to;
+  bool first = false;
+  bool in_args = false;
+};
+
+trace_writer::trace_writer(std::ostream& out, std::optional<nanoseconds> epoch) : out_(&out) {
+  event head(*this, 'M', "ferry_trace", 0, 0);
+  head.args().number("format", trace_format);
+  if (epoch)
+    head.number("epoch_ns", epoch->count());
+  put(head);
+  flush();
+}
+
+void trace_writer::add(const trace_track& track) {
+  if (!ranks_.contains(track.rank)) {
+    ranks_[track.rank];
+    put(event(*this, 'M', "process_name", track.rank, 0)
+            .args()
+            .text("name", quoted("rank " + std::to_string(track.rank))));
+  }
+  put(event(*this, 'M', "thread_name", track.rank, track.id)
+          .args()
+          .text("name", quoted(track.name))
+          .text("row", track.row == trace_row::stream ? R"("stream")" : R"("actor")"));
+  // Streams come first, each kind in the order of its ids.
+  put(event(*this, 'M', "thread_sort_index", track.rank, track.id)
+          .args()
+          .number("sort_index", track.id));
+}
+
+void trace_writer::name_block(std::uint32_t block, std::string_view path) {
+  put(event(*this, 'M', "ferry_block", 0, 0)
+          .args()
+          .number("block", block)
+          .text("path", quoted(path)));
+}
+
+void trace_writer::add(const device_span& span) {
+  put(event(*this, 'X', span.what, span.rank, span.track)
+          .text("cat", quoted(category_of(span.kind)))
+          .span(span.start, span.end)
+          .args()
+          .time("enqueued", span.enqueued)
+          .number("bytes", span.bytes)
+          .use(span.block, span.ticket));
+  auto& rank = ranks_[span.rank];
+  if (span.kind == operation_kind::copy) {
+    rank.moved += span.bytes;
+    add(trace_counter{span.rank, "bytes moved", span.end, rank.moved});
+  }
+  // A block may come in many copies: the arrow leads over the first.
+  auto* const last = span.kind == operation_kind::copy     ? &rank.fetched
+                     : span.kind == operation_kind::gather ? &rank.gathered
+                                                           : nullptr;
+  if (last != nullptr && span.ticket != 0 && std::exchange(*last, span.ticket) != span.ticket)
+    arrow('t', span.rank, span.track, span.ticket, span.start);
+}
+
+void trace_writer::add(const block_span& span) {
+  if (span.wait() > nanoseconds::zero())
+    put(event(*this, 'X', "wait", span.rank, span.track)
+            .text("cat", R"("wait")")
+            .span(span.asked, span.begun)
+            .args()
+            .use(span.block, span.ticket));
+  put(event(*this, 'X', "block", span.rank, span.track)
+          .text("cat", R"("block")")
+          .span(span.begun, span.ended)
+          .args()
+          .time("asked", span.asked)
+          .use(span.block, span.ticket));
+  if (span.ticket != 0)
+    arrow('f', span.rank, span.track, span.ticket, span.begun);
+}
+
+void trace_writer::add(const message_span& span) {
+  auto made = event(*this, 'X', span.what, span.rank, span.track);
+  made.text("cat", R"("message")")
+      .span(span.started, span.finished)
+      .args()
+      .time("sent", span.sent)
+      .use(span.block, span.ticket);
+  if (span.slot)
+    made.number("slot", *span.slot);
+  put(made);
+  if (span.what == fetch_message && span.ticket != 0)
+    arrow('s', span.rank, span.track, span.ticket, span.started);
+  if (span.slot)
+    count_slots(span);
+}
+
+void trace_writer::count_slots(const message_span& span) {
+  auto& slots = ranks_[span.rank].slots;
+  if (span.what == fetch_message)
+    slots.insert(*span.slot);
+  else if (span.what == release_message || span.what == discard_message)
+    slots.erase(*span.slot);
+  else
+    return;
+  add(trace_counter{span.rank, "slots in use", span.finished, slots.size()});
+}
+
+void trace_writer::add(const trace_mark& mark) {
+  put(event(*this, 'i', mark.what, mark.rank, mark.track)
+          .text("cat", R"("mark")")
+          .text("s", R"("t")")
+          .time("ts", mark.at));
+}
+
+void trace_writer::add(const trace_counter& counter) {
+  put(event(*this, 'C', counter.what, counter.rank, 0)
+          .text("cat", R"("counter")")
+          .time("ts", counter.at)
+          .args()
+          .number("value", counter.value));
+}
+
+void trace_writer::drop(std::uint64_t so_far) {
+  if (so_far == std::exchange(dropped_, so_far))
+    return;
+  put(event(*this, 'M', "ferry_dropped", 0, 0).args().number("spans", so_far));
+}
+
+void trace_writer::finish() {
+  event end(*this, 'M', "ferry_end", 0, 0);
+  put(end);
+  buffer_ += "\n]\n";
+  flush();
+}
+
+void trace_writer::flush() {
+  out_->write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+  out_->flush();
+  buffer_.clear();
+}
+
+void trace_writer::arrow(char phase, std::uint32_t rank, std::uint32_t track, std::uint64_t ticket,
+                         nanoseconds at) {
+  auto made = event(*this, phase, "block", rank, track);
+  made.text("cat", R"("block")").time("ts", at).key("id");
+  buffer_ += '"';
+  append_number(buffer_, rank);
+  buffer_ += '.';
+  append_number(buffer_, ticket);
+  buffer_ += '"';
+  if (phase == 'f')
+    made.text("bp", R"("e")");
+  put(made);
+}
+
+void trace_writer::put(event& made) {
+  made.close();
+  if (buffer_.size() >= flush_at)
+    flush();
+}
+
+const std::string& trace_writer::quoted(std::string_view text) {
+  if (const auto known = quoted_.find(text); known != quoted_.end())
+    return known->second;
+  const auto json =
+      nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return quoted_.emplace(text, json).first->second;
+}
+
+} // namespace ferry
