@@ -4,7 +4,7 @@
 #include "ferry/offload/slot_depth.hpp"
 
 #include <ferry/offload/overlap.hpp>
-#include <ferry/platform/error.hpp>
+#include <ferry/offload/schedule_model.hpp>
 
 #include <algorithm>
 #include <string_view>
@@ -13,17 +13,14 @@
 namespace ferry {
 
 nanoseconds time_in_slots(std::span<const block_use> uses, std::size_t slots) {
-  FERRY_ASSERT(slots >= 1);
-  std::vector<nanoseconds> done;
-  done.reserve(uses.size());
-  nanoseconds link_free{};
-  for (std::size_t k = 0; k != uses.size(); ++k) {
-    const auto slot_free = k < slots ? nanoseconds{} : done[k - slots];
-    link_free = std::max(link_free, slot_free) + uses[k].transfer;
-    const auto before = k == 0 ? nanoseconds{} : done[k - 1];
-    done.push_back(std::max(before, link_free) + uses[k].compute);
+  schedule_model model({.slots = slots});
+  block_cost cost{.compute = {}, .pieces = {piece_cost{}}};
+  for (const auto& each : uses) {
+    cost.compute = each.compute;
+    cost.pieces.front().copy = each.transfer;
+    model.run(cost);
   }
-  return done.empty() ? nanoseconds{} : done.back();
+  return model.end();
 }
 
 std::size_t slots_worth_having(std::span<const block_use> uses, std::size_t slots,

@@ -25,8 +25,7 @@ struct block_use {
   friend bool operator==(const block_use&, const block_use&) = default;
 };
 
-/// Returns how long `uses` take one after another with `slots` slots: a fetch starts as soon as the
-/// link and a slot are free, a block as soon as it is there and the one before has run.
+/// Returns how long `uses` take one after another with `slots` slots, by the schedule model.
 /// @pre `slots` >= 1
 [[nodiscard]] nanoseconds time_in_slots(std::span<const block_use> uses, std::size_t slots);
 
