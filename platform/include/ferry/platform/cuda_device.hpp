@@ -11,12 +11,26 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ferry {
+
+/// Something that works with a device for a while after its owner has let go of it.
+class cuda_guest {
+public:
+  cuda_guest() = default;
+  cuda_guest(const cuda_guest&) = delete;
+  cuda_guest& operator=(const cuda_guest&) = delete;
+  /// Ends it first, within a few seconds.
+  virtual ~cuda_guest() = default;
+
+  /// Whether it has ended by itself.
+  [[nodiscard]] virtual bool gone() const noexcept = 0;
+};
 
 /// A GPU, driven through the CUDA runtime API. Whoever has a `device` and wants to know whether it
 /// is one asks with `dynamic_cast`; that works in every build.
@@ -36,7 +50,14 @@ namespace ferry {
 ///   destroying it touches nothing.
 class cuda_device : public device {
 public:
+  cuda_device();
+  ~cuda_device() override;
+
   [[nodiscard]] virtual int index() const noexcept = 0;
+
+  /// Returns the GPU's address on the bus of its machine, such as `0000:3b:00.0`: the same in every
+  /// process, whatever its index is there.
+  [[nodiscard]] virtual std::string bus_id() const = 0;
 
   /// Returns the `cudaStream_t` behind `stream`: for whoever enqueues work of its own there.
   /// @throws device_error `stale_handle`
@@ -50,6 +71,17 @@ public:
   /// enqueues there to be told of as one operation that gathers `bytes`. Passes on what it throws.
   virtual void gather(stream_id stream, operation_tag tag, std::uint64_t bytes,
                       const std::function<void(void* native)>& enqueue) = 0;
+
+  /// Keeps `guest` until it has gone, or until this device goes. Thread-safe.
+  void keep(std::unique_ptr<cuda_guest> guest);
+
+protected:
+  /// Destroys the guests. Every implementation does so first when it is destroyed.
+  void dismiss_guests() noexcept;
+
+private:
+  std::mutex guests_mutex_;
+  std::vector<std::unique_ptr<cuda_guest>> guests_;
 };
 
 struct cuda_device_options {
