@@ -15,10 +15,6 @@
 
 namespace ferry {
 
-/// The marks that a run puts around each denoising step.
-inline constexpr const char* mark_step_begins = "step begins";
-inline constexpr const char* mark_step_ended = "step ended";
-
 /// Collects what a device did during a run: sums always, single operations if a trace is wanted.
 /// Thread-safe.
 class span_recorder final : public operation_observer {

@@ -286,7 +286,7 @@ void ring::fetch(seat& into, std::size_t use, bool demanded) noexcept {
   const auto block = expected_[use].block;
   FERRY_ASSERT(into.ticket.begin(block, generation));
   expected_[use].generation = generation;
-  commands_.push_back({block, id_of(into), generation, retires_below, into.used_before});
+  commands_.push_back({block, id_of(into), generation, retires_below, into.used_before, demanded});
   std::erase(emptied_, id_of(into));
   into.retires_below = retires_below;
   into.recorded = demanded;

@@ -164,9 +164,15 @@ void trace_builder::span(const json& event, std::string_view name) {
     made_.uses.push_back({rank_of(event), track_of(event), block_of(args), ticket_of(args), asked,
                           start, start + length});
   } else if (category == "message") {
-    message_span made{rank_of(event),     track_of(event), made_.keep(name),
-                      block_of(args),     ticket_of(args), {},
-                      time(args, "sent"), start,           start + length};
+    message_span made{.rank = rank_of(event),
+                      .track = track_of(event),
+                      .what = made_.keep(name),
+                      .block = block_of(args),
+                      .ticket = ticket_of(args),
+                      .demanded = member(args, "demanded") == true,
+                      .sent = time(args, "sent"),
+                      .started = start,
+                      .finished = start + length};
     if (!member(args, "slot").is_null())
       made.slot = whole<std::uint32_t>(args, "slot");
     made_.messages.push_back(made);

@@ -205,6 +205,8 @@ void trace_writer::add(const message_span& span) {
       .use(span.block, span.ticket);
   if (span.slot)
     made.number("slot", *span.slot);
+  if (span.demanded)
+    made.text("demanded", "true");
   put(made);
   if (span.what == fetch_message && span.ticket != 0)
     arrow('s', span.rank, span.track, span.ticket, span.started);

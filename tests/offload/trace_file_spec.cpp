@@ -44,6 +44,7 @@ message_span request(std::uint32_t block, std::uint64_t ticket, std::uint32_t sl
           .block = block,
           .ticket = ticket,
           .slot = slot,
+          .demanded = true,
           .sent = at - 5ns,
           .started = at,
           .finished = at + 3ns};

@@ -15,6 +15,10 @@ inline constexpr const char* mark_acquire = "acquire"; ///< Before the block's w
 inline constexpr const char* mark_begin = "begin";     ///< After the wait: the body may start.
 inline constexpr const char* mark_end = "end";         ///< After the body.
 
+/// The marks that whoever runs a model puts around each denoising step.
+inline constexpr const char* mark_step_begins = "step begins";
+inline constexpr const char* mark_step_ended = "step ended";
+
 /// How well transfers hid behind compute. Times are on the device's clock.
 struct overlap_summary {
   std::uint64_t blocks = 0;   ///< Block uses.

@@ -24,6 +24,7 @@ struct fetch_command {
   std::uint64_t generation = 0;    ///< Increases from command to command over all slots.
   std::uint64_t retires_below = 0; ///< See `ring`.
   bool wait_for_last_use = false;  ///< The slot was used before.
+  bool demanded = false;           ///< The model waits for it: nothing was submitted ahead.
 
   friend bool operator==(const fetch_command&, const fetch_command&) = default;
 };

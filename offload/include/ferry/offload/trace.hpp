@@ -70,7 +70,8 @@ struct message_span {
   std::uint32_t block = operation_tag::no_block;
   std::uint64_t ticket = 0; ///< 0 if none.
   std::optional<std::uint32_t> slot = {};
-  nanoseconds sent{}; ///< `started` where nobody knows.
+  bool demanded = false; ///< It fetches a block that nothing had been submitted for.
+  nanoseconds sent{};    ///< `started` where nobody knows.
   nanoseconds started{};
   nanoseconds finished{};
 

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fetch_history.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+namespace ferry {
+namespace {
+
+/// Returns the last of `spans` whose time is not after `at`, null if there is none.
+/// @pre in the order of that time
+template <class Span>
+const Span* last_until(const std::vector<const Span*>& spans, nanoseconds at,
+                       nanoseconds Span::* time) {
+  const auto after =
+      std::ranges::upper_bound(spans, at, {}, [time](const Span* each) { return each->*time; });
+  return after == spans.begin() ? nullptr : *std::prev(after);
+}
+
+} // namespace
+
+rank_history::rank_history(const trace& run, std::uint32_t rank) {
+  for (const auto& each : run.uses) {
+    if (each.rank != rank)
+      continue;
+    uses_.push_back(&each);
+    uses_of_[{each.ticket, each.block}].push_back(&each);
+  }
+  by_end_ = uses_;
+  std::ranges::stable_sort(by_end_, {}, &block_span::ended);
+  for (const auto& each : run.device) {
+    if (each.rank != rank)
+      continue;
+    const auto is_copy = each.kind == operation_kind::copy;
+    if (!is_copy && each.kind != operation_kind::gather)
+      continue;
+    (is_copy ? copies_ : gathers_).push_back(&each);
+    if (each.ticket != 0)
+      (is_copy ? copies_for_ : gathers_for_)[{each.ticket, each.block}].push_back(&each);
+  }
+  for (const auto& each : run.messages) {
+    if (each.rank != rank)
+      continue;
+    if (each.slot)
+      slots_.insert(*each.slot);
+    if (each.what == "fetch_block")
+      requests_[{each.ticket, each.block}].push_back(&each);
+    else if (each.what == "pack_piece")
+      packings_.push_back(&each);
+    else if (each.what == "demand_block")
+      demands_[each.block].push_back(&each);
+    else if (each.what == "block_released" && each.slot)
+      releases_[*each.slot][each.ticket] = &each;
+  }
+}
+
+fetch_record rank_history::fetch_of(std::size_t use) const {
+  const auto& wanted = *uses_[use];
+  const key whose{wanted.ticket, wanted.block};
+  // Tickets count from 1 again with every backend.
+  const auto& same = uses_of_.at(whose);
+  const auto self = std::ranges::find(same, &wanted);
+  const auto since = self == same.begin() ? nanoseconds::min() : (*std::prev(self))->begun;
+  fetch_record found;
+  const auto collect = [&](const auto& from, auto& to) {
+    const auto all = from.find(whose);
+    if (all == from.end())
+      return;
+    for (const auto* each : all->second)
+      if (each->start >= since && each->start <= wanted.begun)
+        to.push_back(each);
+  };
+  collect(copies_for_, found.copies);
+  collect(gathers_for_, found.gathers);
+  for (const auto* each : found.copies) {
+    found.copying += each->end - each->start;
+    found.bytes += each->bytes;
+  }
+  return found;
+}
+
+const device_span* rank_history::before(const device_span& span) const noexcept {
+  const auto& all = span.kind == operation_kind::gather ? gathers_ : copies_;
+  const auto here = std::ranges::lower_bound(all, span.start, {}, &device_span::start);
+  for (auto it = here; it != all.begin();)
+    if (const auto* each = *--it; each != &span)
+      return each;
+  return nullptr;
+}
+
+std::optional<nanoseconds> rank_history::landed(const device_span& gather) const noexcept {
+  std::optional<nanoseconds> last;
+  if (const auto all = copies_for_.find({gather.ticket, gather.block}); all != copies_for_.end())
+    for (const auto* each : all->second)
+      if (each->end <= gather.start && (!last || each->end > *last))
+        last = each->end;
+  return last;
+}
+
+std::size_t rank_history::number_of(const device_span& gather) const noexcept {
+  auto here = std::ranges::lower_bound(gathers_, gather.start, {}, &device_span::start);
+  while (here != gathers_.end() && *here != &gather)
+    ++here;
+  return static_cast<std::size_t>(here - gathers_.begin());
+}
+
+const block_span* rank_history::released_before(std::size_t use, nanoseconds at) const noexcept {
+  const auto [fetch, trigger] = request_of(*uses_[use]);
+  if (fetch == nullptr)
+    return last_until(by_end_, at, &block_span::ended);
+  if (trigger == nullptr)
+    return nullptr;
+  const auto freed = uses_of_.find({trigger->ticket, trigger->block});
+  return freed == uses_of_.end() ? nullptr : last_until(freed->second, at, &block_span::begun);
+}
+
+rank_history::request rank_history::request_of(const block_span& use) const noexcept {
+  request found;
+  if (const auto all = requests_.find({use.ticket, use.block}); all != requests_.end())
+    found.fetch = last_until(all->second, use.begun, &message_span::started);
+  if (found.fetch == nullptr)
+    return found;
+  if (found.fetch->demanded) {
+    if (const auto all = demands_.find(use.block); all != demands_.end())
+      found.trigger = last_until(all->second, found.fetch->sent, &message_span::started);
+  } else if (found.fetch->slot) {
+    if (const auto all = releases_.find(*found.fetch->slot); all != releases_.end())
+      if (const auto after = all->second.lower_bound(use.ticket); after != all->second.begin())
+        found.trigger = std::prev(after)->second;
+  }
+  return found;
+}
+
+nanoseconds rank_history::packing(std::uint32_t block, nanoseconds from,
+                                  nanoseconds until) const noexcept {
+  nanoseconds spent{};
+  for (auto it = std::ranges::lower_bound(packings_, until, {}, &message_span::started);
+       it != packings_.begin();) {
+    const auto* const each = *--it;
+    if (each->finished <= from)
+      break;
+    if (each->block == block)
+      spent += std::min(each->finished, until) - std::max(each->started, from);
+  }
+  return spent;
+}
+
+double rank_history::usual_rate() const {
+  std::vector<double> rates;
+  for (const auto* each : copies_)
+    if (each->block != operation_tag::no_block && each->bytes != 0 && each->end > each->start)
+      rates.push_back(static_cast<double>(each->bytes) /
+                      std::chrono::duration<double>(each->end - each->start).count());
+  if (rates.empty())
+    return 0;
+  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
+  std::ranges::nth_element(rates, middle);
+  return *middle;
+}
+
+} // namespace ferry

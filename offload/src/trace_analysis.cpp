@@ -1,0 +1,360 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "ferry/offload/trace_analysis.hpp"
+
+#include "fetch_history.hpp"
+#include "step_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace ferry {
+namespace {
+
+std::string milliseconds(nanoseconds time) {
+  std::array<char, 48> text;
+  const auto length =
+      std::snprintf(text.data(), text.size(), "%.3f ms", static_cast<double>(time.count()) / 1e6);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+double ratio(nanoseconds part, nanoseconds whole) {
+  return whole.count() == 0
+             ? 0
+             : static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
+
+/// Finds what kept one block. Every fetch begins when the link is free, its slot is, and somebody
+/// has asked for it: the last of the three explains the wait, unless the copy itself took unusually
+/// long.
+class detective {
+public:
+  detective(const trace& run, const std::map<std::uint32_t, rank_history>& ranks)
+      : run_(&run), ranks_(&ranks) {
+    for (const auto& [rank, history] : ranks)
+      rates_[rank] = history.usual_rate();
+  }
+
+  [[nodiscard]] late_block explain(std::uint32_t rank, std::size_t use);
+
+private:
+  /// The beginning of a copy or gather, and what it had to wait for.
+  struct start {
+    const device_span* first = nullptr;
+    nanoseconds needed{}; ///< Had it begun then, nobody would have waited.
+    nanoseconds link_free = nanoseconds::min();
+    const device_span* before = nullptr;
+    nanoseconds slot_free = nanoseconds::min();
+    const block_span* holder = nullptr;
+  };
+
+  [[nodiscard]] bool blame_source(late_block& of, const fetch_record& fetch) const;
+  [[nodiscard]] bool blame_rank(late_block& of, const fetch_record& fetch) const;
+  void blame_start(late_block& of, const start& at) const;
+  void blame_request(late_block& of, const start& at) const;
+  [[nodiscard]] start start_of(const late_block& of, const fetch_record& fetch) const;
+  [[nodiscard]] nanoseconds arrival(const rank_history& at, const device_span& gather) const;
+  [[nodiscard]] std::string name(std::uint32_t block) const {
+    return "'" + run_->block_name(block) + "'";
+  }
+
+  const trace* run_;
+  const std::map<std::uint32_t, rank_history>* ranks_;
+  std::map<std::uint32_t, double> rates_;
+  const rank_history* self_ = nullptr;
+  std::size_t use_ = 0;
+};
+
+late_block detective::explain(std::uint32_t rank, std::size_t use) {
+  self_ = &ranks_->at(rank);
+  use_ = use;
+  const auto& waited = *self_->uses()[use];
+  late_block found{.rank = rank,
+                   .block = waited.block,
+                   .ticket = waited.ticket,
+                   .asked = waited.asked,
+                   .wait = waited.wait(),
+                   .cause = wait_cause::not_recorded,
+                   .by_block = {},
+                   .by_rank = {},
+                   .why = "the trace does not have its copy",
+                   .advice = {}};
+  const auto fetch = self_->fetch_of(use);
+  if (fetch.empty() || blame_rank(found, fetch) || blame_source(found, fetch))
+    return found;
+  const auto at = start_of(found, fetch);
+  const auto held = std::max(at.link_free, at.slot_free);
+  const auto unasked = at.first->enqueued - std::max(held, at.needed);
+  const auto* const asked = self_->request_of(waited).fetch;
+  if (unasked * 2 > found.wait || (asked != nullptr && asked->demanded))
+    blame_request(found, at);
+  else
+    blame_start(found, at);
+  return found;
+}
+
+bool detective::blame_rank(late_block& of, const fetch_record& fetch) const {
+  std::map<std::uint32_t, nanoseconds> lost;
+  for (const auto* own : fetch.gathers) {
+    const auto number = self_->number_of(*own);
+    const auto arrived = arrival(*self_, *own);
+    std::pair<nanoseconds, std::uint32_t> last{arrived, of.rank};
+    for (const auto& [rank, other] : *ranks_) {
+      // All ranks gather the same pieces in the same order.
+      if (rank == of.rank || number >= other.gathers().size())
+        continue;
+      const auto& theirs = *other.gathers()[number];
+      if (theirs.block == own->block)
+        last = std::max(last, {arrival(other, theirs), rank});
+    }
+    if (last.second != of.rank)
+      lost[last.second] += last.first - arrived;
+  }
+  for (const auto& [rank, time] : lost) {
+    if (time * 2 <= of.wait)
+      continue;
+    of.cause = wait_cause::rank_late;
+    of.by_rank = rank;
+    of.why = "its gather waited " + milliseconds(time) + " for rank " + std::to_string(rank);
+    return true;
+  }
+  return false;
+}
+
+nanoseconds detective::arrival(const rank_history& at, const device_span& gather) const {
+  auto arrived = gather.enqueued;
+  if (const auto* const before = at.before(gather))
+    arrived = std::max(arrived, before->end);
+  if (const auto landed = at.landed(gather))
+    arrived = std::max(arrived, *landed);
+  return arrived;
+}
+
+bool detective::blame_source(late_block& of, const fetch_record& fetch) const {
+  if (fetch.copies.empty())
+    return false;
+  const auto from = fetch.copies.front()->start;
+  const auto packed = self_->packing(of.block, from, fetch.copies.back()->end);
+  const auto gaps = fetch.copies.back()->end - from - fetch.copying;
+  if (packed > nanoseconds::zero() && gaps * 2 > of.wait) {
+    of.cause = wait_cause::source_cold;
+    of.why = "packing it on the host left the link idle for " + milliseconds(gaps);
+    return true;
+  }
+  const auto rate = rates_.at(of.rank);
+  if (rate == 0)
+    return false;
+  const nanoseconds usual{static_cast<std::int64_t>(static_cast<double>(fetch.bytes) / rate * 1e9)};
+  const auto excess = fetch.copying - usual;
+  if (excess * 2 <= of.wait || excess * 2 <= usual)
+    return false;
+  of.cause = wait_cause::source_cold;
+  of.why = "its copy took " + milliseconds(fetch.copying) + ", where its bytes usually take " +
+           milliseconds(usual);
+  return true;
+}
+
+detective::start detective::start_of(const late_block& of, const fetch_record& fetch) const {
+  start found;
+  // What came last brings the block, unless it only waited for its shard.
+  const auto by_gather = !fetch.gathers.empty() &&
+                         (fetch.copies.empty() || self_->landed(*fetch.gathers.front()) <
+                                                      arrival(*self_, *fetch.gathers.front()));
+  const auto& spans = by_gather ? fetch.gathers : fetch.copies;
+  found.first = spans.front();
+  found.needed = found.first->start - of.wait;
+  if (const auto* const before = self_->before(*found.first)) {
+    found.before = before;
+    found.link_free = std::min(before->end, found.first->start);
+  }
+  if (const auto* const holder = self_->released_before(use_, found.first->start)) {
+    found.holder = holder;
+    found.slot_free = std::min(holder->ended, found.first->start);
+  }
+  return found;
+}
+
+void detective::blame_start(late_block& of, const start& at) const {
+  if (at.holder != nullptr && at.slot_free > at.link_free && at.slot_free > at.needed) {
+    of.cause = wait_cause::slot_held;
+    of.by_block = at.holder->block;
+    of.why = "its slot was held by " + name(at.holder->block) + " until " +
+             milliseconds(at.slot_free - at.needed) + " after it was needed";
+    return;
+  }
+  if (at.before != nullptr && at.link_free > at.needed) {
+    of.cause = wait_cause::link_busy;
+    of.by_block = at.before->block;
+    const auto whose = at.before->block == operation_tag::no_block
+                           ? "'" + std::string(at.before->what) + "'"
+                           : name(at.before->block);
+    of.why = (at.first->kind == operation_kind::gather ? "ranks were gathering "
+                                                       : "the link was busy with ") +
+             whose + " until " + milliseconds(at.link_free - at.needed) + " after it was needed";
+    return;
+  }
+  blame_request(of, at);
+}
+
+void detective::blame_request(late_block& of, const start& at) const {
+  const auto [fetch, trigger] = self_->request_of(*self_->uses()[use_]);
+  const auto lag = [](const message_span* of_message) {
+    return of_message == nullptr ? nanoseconds::zero() : of_message->started - of_message->sent;
+  };
+  of.cause = wait_cause::demanded_late;
+  if (fetch != nullptr && fetch->demanded) {
+    of.why = "nothing had been submitted ahead: it was fetched when the model asked for it";
+    return;
+  }
+  const auto* const slow = lag(trigger) > lag(fetch) ? trigger : fetch;
+  if ((lag(fetch) + lag(trigger)) * 2 > of.wait) {
+    of.cause = wait_cause::message_late;
+    of.why =
+        "'" + std::string(slow->what) + "' waited " + milliseconds(lag(slow)) + " for its actor";
+    return;
+  }
+  of.why = at.before == nullptr && at.holder == nullptr
+               ? "it is the first: nothing ran before it that its copy could hide behind"
+               : "its copy was enqueued " + milliseconds(at.first->enqueued - at.needed) +
+                     " after it was needed";
+}
+
+nanoseconds busy_time(const std::vector<const device_span*>& copies, nanoseconds from,
+                      nanoseconds until) {
+  nanoseconds busy{};
+  auto covered = from;
+  for (const auto* each : copies) {
+    const auto start = std::max(each->start, covered);
+    const auto end = std::min(each->end, until);
+    if (end <= start)
+      continue;
+    busy += end - start;
+    covered = end;
+  }
+  return busy;
+}
+
+bool is_late(const block_span& use) {
+  return use.wait() > least_wait && use.wait() * 100 > use.ended - use.begun;
+}
+
+rank_part sums_of(std::uint32_t rank, const rank_history& history) {
+  rank_part sums;
+  sums.rank = rank;
+  auto from = nanoseconds::max();
+  auto until = nanoseconds::min();
+  for (const auto* each : history.uses()) {
+    from = std::min(from, each->asked);
+    until = std::max(until, each->ended);
+    ++sums.overlap.blocks;
+    sums.overlap.compute += each->ended - each->begun;
+    sums.overlap.exposed_wait += each->wait();
+  }
+  for (const auto* each : history.copies())
+    if (each->block != operation_tag::no_block)
+      sums.overlap.transfer += each->end - each->start;
+  for (const auto* each : history.gathers())
+    if (each->block != operation_tag::no_block)
+      sums.overlap.gather += each->end - each->start;
+  if (sums.overlap.blocks != 0) {
+    sums.observed = until - from;
+    sums.link_busy = busy_time(history.copies(), from, until);
+  }
+  return sums;
+}
+
+std::map<std::uint32_t, rank_history> histories_of(const trace& run) {
+  std::set<std::uint32_t> ranks;
+  for (const auto& each : run.tracks)
+    ranks.insert(each.rank);
+  for (const auto& each : run.uses)
+    ranks.insert(each.rank);
+  for (const auto& each : run.device)
+    ranks.insert(each.rank);
+  std::map<std::uint32_t, rank_history> histories;
+  for (const auto rank : ranks)
+    histories.try_emplace(rank, run, rank);
+  return histories;
+}
+
+} // namespace
+
+std::string_view to_string(wait_cause cause) noexcept {
+  switch (cause) {
+    case wait_cause::link_busy:
+      return "link_busy";
+    case wait_cause::slot_held:
+      return "slot_held";
+    case wait_cause::demanded_late:
+      return "demanded_late";
+    case wait_cause::message_late:
+      return "message_late";
+    case wait_cause::rank_late:
+      return "rank_late";
+    case wait_cause::source_cold:
+      return "source_cold";
+    case wait_cause::not_recorded:
+      break;
+  }
+  return "not_recorded";
+}
+
+double rank_part::link_use() const noexcept {
+  return ratio(link_busy, observed);
+}
+
+double rank_part::distance_to_bound() const noexcept {
+  const auto bound = overlap.lower_bound();
+  return bound.count() == 0 ? 0 : ratio(overlap.compute + overlap.exposed_wait - bound, bound);
+}
+
+trace_report analyse(const trace& run) {
+  trace_report report;
+  const auto histories = histories_of(run);
+  detective who(run, histories);
+  for (const auto& [rank, history] : histories) {
+    report.ranks.push_back(sums_of(rank, history));
+    const step_model model(run, rank, history);
+    std::map<wait_cause, std::string> advice;
+    std::map<std::uint32_t, block_part> parts;
+    for (std::size_t i = 0; i != history.uses().size(); ++i) {
+      const auto& use = *history.uses()[i];
+      const auto fetch = history.fetch_of(i);
+      auto& part = parts[use.block];
+      part.rank = rank;
+      part.block = use.block;
+      ++part.uses;
+      part.wait += use.wait();
+      part.compute += use.ended - use.begun;
+      part.transfer += fetch.copying;
+      for (const auto* each : fetch.gathers)
+        part.transfer += each->end - each->start;
+      if (!is_late(use))
+        continue;
+      ++part.late;
+      auto& late = report.late.emplace_back(who.explain(rank, i));
+      auto& what = advice[late.cause];
+      if (what.empty())
+        what = model.advice(late.cause);
+      late.advice = what;
+    }
+    for (auto& [block, part] : parts) {
+      part.compute /= static_cast<std::int64_t>(part.uses);
+      part.transfer /= static_cast<std::int64_t>(part.uses);
+      report.blocks.push_back(part);
+    }
+  }
+  for (const auto& each : run.marks)
+    if (each.what == mark_step_ended)
+      for (auto& rank : report.ranks)
+        rank.steps += rank.rank == each.rank ? 1 : 0;
+  std::ranges::stable_sort(report.late, {}, &late_block::asked);
+  return report;
+}
+
+} // namespace ferry
