@@ -29,7 +29,6 @@
   CALL(cudaMemGetInfo)                                                                             \
   CALL(cudaHostRegister)                                                                           \
   CALL(cudaHostUnregister)                                                                         \
-  CALL(cudaPointerGetAttributes)                                                                   \
   CALL(cudaStreamCreateWithFlags)                                                                  \
   CALL(cudaStreamDestroy)                                                                          \
   CALL(cudaStreamIsCapturing)                                                                      \
