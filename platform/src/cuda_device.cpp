@@ -32,4 +32,10 @@ void cuda_device::dismiss_guests() noexcept {
   }
 }
 
+void cuda_device::abandon_guests() noexcept {
+  for (auto& each : guests_)
+    static_cast<void>(each.release());
+  guests_.clear();
+}
+
 } // namespace ferry

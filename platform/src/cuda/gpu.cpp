@@ -43,12 +43,13 @@ gpu::gpu(const runtime_api& api, const gpu_options& options)
     : traits_{.name = "cuda:" + std::to_string(options.index),
               .registers_pages = options.registers_read_only,
               .node = options.node},
-      call_(api, options.index, fault_),
+      bus_id_(options.bus_id), call_(api, options.index, fault_),
       memory_(call_, options.memory, options.registers_read_only), timer_(call_, fault_) {}
 
 gpu::~gpu() {
   if (call_.forked())
-    return;
+    return abandon_guests();
+  dismiss_guests();
   const device_scope current(call_);
   for (const auto& [id, event] : events_)
     call_.clean("cudaEventDestroy", call_->cudaEventDestroy(event));

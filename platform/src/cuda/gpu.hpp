@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 
 namespace ferry::cuda {
@@ -21,6 +22,7 @@ struct gpu_options {
   int index = 0;
   std::optional<std::size_t> memory = std::nullopt; ///< Ceiling in bytes.
   bool registers_read_only = false;                 ///< The attribute of the device.
+  std::string bus_id = {};                          ///< Lower case.
   std::optional<int> node = std::nullopt;           ///< Of the host, nearest to it.
 };
 
@@ -33,6 +35,7 @@ public:
   ~gpu() override;
 
   [[nodiscard]] int index() const noexcept override { return call_.index(); }
+  [[nodiscard]] std::string bus_id() const override { return bus_id_; }
   [[nodiscard]] void* native_stream(stream_id stream) const override;
   [[nodiscard]] stream_id adopt_stream(void* native, std::string_view name) override;
   void gather(stream_id stream, operation_tag tag, std::uint64_t bytes,
@@ -87,6 +90,7 @@ private:
   void count(const copy_operation& operation) noexcept;
 
   device_traits traits_;
+  std::string bus_id_;
   sticky_fault fault_;
   calls call_;
   cuda::memory memory_;

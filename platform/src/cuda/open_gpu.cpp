@@ -7,7 +7,9 @@
 #include "cuda/gpu.hpp"
 #include "ferry/platform/numa.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 
 namespace ferry::cuda {
 namespace {
@@ -99,12 +101,16 @@ tl::unexpected<failure> refuse_context(const runtime_api& api, int index, const 
   return refuse(errc::unsupported, error.reason().detail, status);
 }
 
-std::optional<int> node_of(const runtime_api& api, int index, const surroundings& here) {
+/// Returns the address on the bus in lower case, as the kernel has it, or nothing.
+std::string bus_id_of(const runtime_api& api, int index) {
   std::array<char, 32> address{};
-  if (api.cudaDeviceGetPCIBusId(address.data(), address.size(), index) == cudaSuccess)
-    return numa_node_of_pci(here.root, address.data());
-  static_cast<void>(api.cudaGetLastError());
-  return std::nullopt;
+  if (api.cudaDeviceGetPCIBusId(address.data(), address.size(), index) != cudaSuccess) {
+    static_cast<void>(api.cudaGetLastError());
+    return {};
+  }
+  std::string text = address.data();
+  std::ranges::transform(text, text.begin(), [](unsigned char each) { return std::tolower(each); });
+  return text;
 }
 
 bool registers_read_only(const runtime_api& api, int index) {
@@ -146,11 +152,13 @@ open_gpu(const runtime_api& api, const cuda_device_options& options, const surro
   if (restored != cudaSuccess)
     return refuse_context(api, before, "cudaSetDevice", restored);
 
+  const auto bus_id = bus_id_of(api, index);
   return std::make_unique<gpu>(api,
                                gpu_options{.index = index,
                                            .memory = options.memory,
                                            .registers_read_only = registers_read_only(api, index),
-                                           .node = node_of(api, index, here)});
+                                           .bus_id = bus_id,
+                                           .node = numa_node_of_pci(here.root, bus_id)});
 }
 
 std::vector<device_listing> list_gpus(const runtime_api& api, const surroundings& here) {

@@ -79,6 +79,9 @@ protected:
   /// Destroys the guests. Every implementation does so first when it is destroyed.
   void dismiss_guests() noexcept;
 
+  /// Lets go of the guests and touches none, as it has to be in a forked child.
+  void abandon_guests() noexcept;
+
 private:
   std::mutex guests_mutex_;
   std::vector<std::unique_ptr<cuda_guest>> guests_;
