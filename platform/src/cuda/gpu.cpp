@@ -47,8 +47,10 @@ gpu::gpu(const runtime_api& api, const gpu_options& options)
       memory_(call_, options.memory, options.registers_read_only), timer_(call_, fault_) {}
 
 gpu::~gpu() {
-  if (call_.forked())
-    return abandon_guests();
+  if (call_.forked()) {
+    abandon_guests();
+    return;
+  }
   dismiss_guests();
   const device_scope current(call_);
   for (const auto& [id, event] : events_)
