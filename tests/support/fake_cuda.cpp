@@ -432,6 +432,11 @@ void fake_cuda::fail_any(std::size_t n, cudaError_t status) {
   failing_any_ = {n, status};
 }
 
+void fake_cuda::lose_at(std::size_t n, cudaError_t status) {
+  const auto lock = std::scoped_lock(mutex_);
+  losing_ = {n, status};
+}
+
 void fake_cuda::poison(cudaError_t status) {
   const auto lock = std::scoped_lock(mutex_);
   lost_ = status;
@@ -476,6 +481,16 @@ void fake_cuda::finish() {
   const auto lock = std::scoped_lock(mutex_);
   for (auto& [number, each] : streams_)
     run_all(each);
+}
+
+void fake_cuda::clear() {
+  const auto lock = std::scoped_lock(mutex_);
+  for (const auto& [data, each] : allocations_)
+    std::free(const_cast<std::byte*>(data));
+  allocations_.clear();
+  registrations_.clear();
+  events_.clear();
+  streams_.clear();
 }
 
 std::vector<std::string> fake_cuda::calls(const std::set<std::string_view>& without) const {
@@ -550,6 +565,10 @@ std::uint64_t fake_cuda::calls_of_all() {
 cudaError_t fake_cuda::begin(std::string_view name, const std::string& arguments) {
   ++all_calls;
   calls_.emplace_back(name, arguments);
+  if (losing_ && losing_->first-- == 0) {
+    lost_ = losing_->second;
+    losing_.reset();
+  }
   if (failing_any_ && failing_any_->first-- == 0) {
     const auto status = failing_any_->second;
     failing_any_.reset();

@@ -55,6 +55,8 @@ public:
   void fail(std::string_view name, cudaError_t status, std::size_t n = 0);
   /// Fails the n-th call of any name, but for those that ask for errors.
   void fail_any(std::size_t n, cudaError_t status);
+  /// Loses the context at the n-th call.
+  void lose_at(std::size_t n, cudaError_t status);
   /// Loses the context, as an illegal access of a kernel does.
   void poison(cudaError_t status);
   void shut_down();
@@ -68,6 +70,8 @@ public:
   void launch(cudaStream_t stream, std::function<void()> kernel);
   /// Does all work of all streams.
   void finish();
+  /// Forgets what has been made and not been destroyed, as the end of a process does.
+  void clear();
 
   // What is told.
 
@@ -144,6 +148,7 @@ private:
   std::map<std::string, std::pair<std::size_t, cudaError_t>, std::less<>> failing_;
   std::optional<std::pair<std::size_t, cudaError_t>> failing_any_;
   cudaError_t lost_ = cudaSuccess;
+  std::optional<std::pair<std::size_t, cudaError_t>> losing_;
   bool unloading_ = false;
   std::uintptr_t last_handle_ = 0;
   std::uint64_t tick_ = 0;

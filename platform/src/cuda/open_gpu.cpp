@@ -113,13 +113,16 @@ std::string bus_id_of(const runtime_api& api, int index) {
   return text;
 }
 
-bool registers_read_only(const runtime_api& api, int index) {
+result<bool> registers_read_only(const runtime_api& api, int index) {
   auto value = 0;
-  if (api.cudaDeviceGetAttribute(&value, cudaDevAttrHostRegisterReadOnlySupported, index) ==
-      cudaSuccess)
+  const auto status =
+      api.cudaDeviceGetAttribute(&value, cudaDevAttrHostRegisterReadOnlySupported, index);
+  if (status == cudaSuccess)
     return value != 0;
+  if (status != cudaErrorInvalidValue)
+    return refuse_context(api, index, "cudaDeviceGetAttribute", status);
   static_cast<void>(api.cudaGetLastError());
-  return false;
+  return false; // The driver is older than the attribute.
 }
 
 } // namespace
@@ -152,13 +155,15 @@ open_gpu(const runtime_api& api, const cuda_device_options& options, const surro
   if (restored != cudaSuccess)
     return refuse_context(api, before, "cudaSetDevice", restored);
 
+  const auto read_only = registers_read_only(api, index);
+  if (!read_only)
+    return tl::unexpected(read_only.error());
   const auto bus_id = bus_id_of(api, index);
-  return std::make_unique<gpu>(api,
-                               gpu_options{.index = index,
-                                           .memory = options.memory,
-                                           .registers_read_only = registers_read_only(api, index),
-                                           .bus_id = bus_id,
-                                           .node = numa_node_of_pci(here.root, bus_id)});
+  return std::make_unique<gpu>(api, gpu_options{.index = index,
+                                                .memory = options.memory,
+                                                .registers_read_only = *read_only,
+                                                .bus_id = bus_id,
+                                                .node = numa_node_of_pci(here.root, bus_id)});
 }
 
 std::vector<device_listing> list_gpus(const runtime_api& api, const surroundings& here) {
