@@ -34,8 +34,9 @@ mutable_bytes block_port::acquire(block_id block) {
   auto ordered = attempt([&] {
     if (board.cancelled())
       throw ferry_error{{errc::cancelled, "the request was cancelled"}};
+    const auto on = through_->compute();
     const auto ticket = find(block);
-    auto bytes = attempt([&] { return order(block, ticket); });
+    auto bytes = attempt([&] { return order(block, ticket, on); });
     if (!bytes) {
       // The stream tells less of a lost rank than the group does.
       if (auto lost = through_->group_failure())
@@ -75,20 +76,20 @@ void block_port::demand(block_id block) {
   post(prefetcher_, demand_block{block, through_->owner().stamp()});
 }
 
-mutable_bytes block_port::order(block_id block, const ticket_board::ticket& ticket) {
+mutable_bytes block_port::order(block_id block, const ticket_board::ticket& ticket, stream_id on) {
   auto& owner = through_->owner();
   auto& slot = through_->at(ticket.slot);
-  auto& compute = through_->compute();
+  slot.on = on;
   const auto bytes = slot.bytes.first(through_->at(block).bytes);
   const std::array<const_bytes, 1> reads{bytes};
 
   owner.observe(through_->board().known(ticket.slot));
-  compute.mark(tag_of(mark_acquire, block, ticket.generation));
-  compute.wait(slot.ready, compute_waits_fetch);
-  compute.mark(tag_of(mark_begin, block, ticket.generation));
-  compute.compute({.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
+  owner.mark(on, tag_of(mark_acquire, block, ticket.generation));
+  owner.wait(on, slot.ready.id(), compute_waits_fetch);
+  owner.mark(on, tag_of(mark_begin, block, ticket.generation));
+  owner.compute(on, {.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
   if (owner.traits().computes_on_host)
-    compute.settle();
+    owner.settle(on);
   if (through_->at(block).gather)
     check_ranks();
   return bytes;
@@ -114,12 +115,14 @@ void block_port::release(block_id block) noexcept {
 }
 
 void block_port::finish(block_id block, const ticket_board::ticket& ticket) {
+  auto& owner = through_->owner();
   auto& slot = through_->at(ticket.slot);
-  auto& compute = through_->compute();
-  compute.mark(tag_of(mark_end, block, ticket.generation));
-  compute.discard(slot.bytes, tag_of("discard", block, ticket.generation));
-  compute.record(slot.last_use);
-  auto stamp = through_->owner().stamp();
+  const std::array now{through_->compute()};
+  through_->join(slot.on, now);
+  owner.mark(slot.on, tag_of(mark_end, block, ticket.generation));
+  owner.discard(slot.on, slot.bytes, tag_of("discard", block, ticket.generation));
+  owner.record(slot.on, slot.last_use.id());
+  auto stamp = owner.stamp();
   oldest_ = std::max(oldest_, ticket.retires_below);
   through_->board().give_back(ticket.slot);
   post(prefetcher_, block_released{block, ticket.slot, ticket.generation, std::move(stamp)});
@@ -129,7 +132,7 @@ void block_port::mark(const char* what) {
   auto& board = through_->board();
   if (!board.enter())
     return;
-  static_cast<void>(attempt([&] { through_->compute().mark({.what = what}); }));
+  static_cast<void>(attempt([&] { through_->owner().mark(through_->compute(), {.what = what}); }));
   board.leave();
 }
 

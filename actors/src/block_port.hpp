@@ -35,7 +35,8 @@ private:
   [[nodiscard]] ticket_board::ticket find(block_id block);
   void demand(block_id block);
   void check_ranks() const;
-  [[nodiscard]] mutable_bytes order(block_id block, const ticket_board::ticket& ticket);
+  [[nodiscard]] mutable_bytes order(block_id block, const ticket_board::ticket& ticket,
+                                    stream_id on);
   void finish(block_id block, const ticket_board::ticket& ticket);
   void fail(failure reason, block_id block);
 

@@ -7,6 +7,7 @@
 
 #include "guarded.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -25,8 +26,9 @@ void group_port::enter(group_id group) {
   auto held = attempt([&] {
     if (board.cancelled())
       throw ferry_error{{errc::cancelled, "the request was cancelled"}};
-    auto found = find(group);
-    auto ordered = attempt([&] { order(group, found); });
+    const auto on = through_->compute();
+    const auto found = find(group);
+    auto ordered = attempt([&] { order(group, found, on); });
     if (!ordered)
       fail(ordered.error(), group);
     return ordered;
@@ -58,29 +60,36 @@ void group_port::check_conflicts(group_id group) const {
                                     "', which is in use; they cannot run inside one another"}};
 }
 
-void group_port::order(group_id group, const group_board::holding& held) {
-  const auto* stager = groups_->at(group).stager.get();
-  if (stager == nullptr)
+void group_port::order(group_id group, const group_board::holding& held, stream_id on) {
+  auto& entered = groups_->at(group);
+  if (entered.stager == nullptr)
     return;
   auto& owner = through_->owner();
-  auto& compute = through_->compute();
   if (held.first) {
     owner.observe(held.known);
-    compute.wait(stager->ready(), compute_waits_stage);
+    entered.used_on.clear();
   }
-  const std::array<const_bytes, 1> reads{stager->region()};
-  compute.compute({.reads = reads, .tag = {.what = "compute"}});
-  if (held.first && owner.traits().computes_on_host)
-    compute.settle();
+  const auto is_new = std::ranges::find(entered.used_on, on) == entered.used_on.end();
+  if (is_new) {
+    owner.wait(on, entered.stager->ready().id(), compute_waits_stage);
+    entered.used_on.push_back(on);
+  }
+  const std::array<const_bytes, 1> reads{entered.stager->region()};
+  owner.compute(on, {.reads = reads, .tag = {.what = "compute"}});
+  if (is_new && owner.traits().computes_on_host)
+    owner.settle(on);
 }
 
 void group_port::leave(group_id group) noexcept {
   auto& board = groups_->board();
   auto recorded = attempt([&]() -> causal_stamp {
-    auto* stager = groups_->at(group).stager.get();
-    if (stager == nullptr || !board.held_once(group))
+    auto& left = groups_->at(group);
+    if (left.stager == nullptr || !board.held_once(group))
       return {};
-    through_->compute().record(stager->last_use());
+    const auto on = through_->compute();
+    through_->join(on, left.used_on);
+    left.used_on.assign({on});
+    through_->owner().record(on, left.stager->last_use().id());
     return through_->owner().stamp();
   });
   if (recorded)

@@ -33,7 +33,7 @@ public:
 private:
   [[nodiscard]] group_board::holding find(group_id group);
   void check_conflicts(group_id group) const;
-  void order(group_id group, const group_board::holding& held);
+  void order(group_id group, const group_board::holding& held, stream_id on);
   void fail(failure reason, group_id group);
 
   std::shared_ptr<streaming> through_;

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <ferry/offload/wait_edges.hpp>
 #include <ferry/platform/log.hpp>
 
 #include "guarded.hpp"
@@ -173,6 +172,7 @@ void offloader::check_idle() const {
 
 caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const causal_stamp& stamp) {
   placement_ = std::move(what);
+  placement_->through()->compute_on(options_.callers);
   if (options_.peers)
     placement_->through()->share(options_.peers->ranks);
   port_ = std::make_shared<block_port>(placement_->through(), prefetcher_, supervisor_,
@@ -286,10 +286,7 @@ void offloader::load_residents(const causal_stamp& prepared) {
 void offloader::bind(const causal_stamp& residents_loaded) {
   auto bound = attempt([&] {
     const host_thread::scope scope{*me_, residents_loaded};
-    auto& through = *placement_->through();
-    through.compute().wait(through.residents_ready(), compute_waits_resident_load);
-    if (owner_->traits().computes_on_host)
-      through.compute().settle();
+    placement_->through()->admit_residents();
     placement_->bind();
     return owner_->stamp();
   });

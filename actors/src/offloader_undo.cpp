@@ -141,7 +141,7 @@ result<void> offloader::wait_for_streams(const drain_answers& answers) {
       owner_->observe(packed->stamp);
     else if (is_gone(packed))
       withdraw_packing();
-    through.compute().synchronize(drain_compute_before_release);
+    through.synchronize_compute(drain_compute_before_release);
   });
 }
 
@@ -172,7 +172,7 @@ result<void> offloader::withdraw_permits() {
   then([&] { placement_->groups()->permit()->withdraw(drain_before_restore); });
   then([&] { through.copying()->withdraw(drain_before_restore); });
   then([&] { withdraw_packing(); });
-  then([&] { through.compute().synchronize(drain_compute_before_release); });
+  then([&] { through.synchronize_compute(drain_compute_before_release); });
   if (!dry && dry.error().code == errc::device_poisoned)
     return {};
   return dry;

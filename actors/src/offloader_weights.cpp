@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <ferry/offload/wait_edges.hpp>
 #include <ferry/platform/log.hpp>
 
 #include "guarded.hpp"
@@ -113,10 +112,7 @@ void offloader::load_residents_again(const causal_stamp& stamp, undo_handler the
     }
     then(attempt([&] {
       const host_thread::scope scope{*me_, loaded->stamp};
-      auto& through = *placement_->through();
-      through.compute().wait(through.residents_ready(), compute_waits_resident_load);
-      if (owner_->traits().computes_on_host)
-        through.compute().settle();
+      placement_->through()->admit_residents();
     }));
   });
 }

@@ -20,7 +20,8 @@ std::vector<std::vector<group_id>> excludes_of(const transfer_plan& plan) {
 staging::staging(device& owner, const transfer_plan& plan)
     : owner_(&owner), board_(excludes_of(plan)) {
   for (const auto& each : plan.groups)
-    groups_.push_back({.path = each.path, .excludes = each.excludes, .stager = nullptr});
+    groups_.push_back(
+        {.path = each.path, .excludes = each.excludes, .stager = nullptr, .used_on = {}});
 }
 
 staging::group& staging::at(group_id id) noexcept {

@@ -32,6 +32,8 @@ public:
     std::string path;
     std::vector<group_id> excludes;
     std::unique_ptr<module_stager> stager; ///< Null for a group that only makes others leave.
+    /// The compute streams that have used it since it came. Of the model thread.
+    std::vector<stream_id> used_on = {};
   };
 
   staging(device& owner, const transfer_plan& plan);

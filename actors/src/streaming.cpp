@@ -3,12 +3,20 @@
 
 #include "streaming.hpp"
 
+#include <ferry/offload/wait_edges.hpp>
+
+#include <algorithm>
+
 namespace ferry {
 
 streaming::lanes::lanes(device& owner, std::size_t most_slots,
                         std::span<const mutable_bytes> slot_bytes,
-                        std::span<const mutable_bytes> input_bytes)
-    : gathers_drained(owner), compute(owner, "compute"), residents_ready(owner), drained(owner) {
+                        std::span<const mutable_bytes> input_bytes, bool computes)
+    : gathers_drained(owner), joined(owner), residents_ready(owner), drained(owner) {
+  if (computes) {
+    compute.emplace(owner, "compute");
+    used.push_back(compute->id());
+  }
   for (std::size_t i = 0; i != most_slots; ++i)
     slots.emplace_back(owner, i < slot_bytes.size() ? slot_bytes[i] : mutable_bytes{});
   for (const auto bytes : input_bytes)
@@ -69,7 +77,45 @@ void streaming::add_resident(mutable_bytes target, sources from) {
 void streaming::open(std::span<const mutable_bytes> slot_bytes,
                      std::span<const mutable_bytes> input_bytes) {
   FERRY_ASSERT(slot_bytes.size() == slot_count());
-  lanes_.emplace(*owner_, most_slots_, slot_bytes, input_bytes);
+  lanes_.emplace(*owner_, most_slots_, slot_bytes, input_bytes, callers_ == nullptr);
+}
+
+stream_id streaming::compute() {
+  FERRY_ASSERT(lanes_.has_value());
+  if (lanes_->compute)
+    return lanes_->compute->id();
+  const auto current = callers_->current();
+  if (std::ranges::find(lanes_->used, current) == lanes_->used.end())
+    lanes_->used.push_back(current);
+  return current;
+}
+
+void streaming::join(stream_id on, std::span<const stream_id> others) {
+  FERRY_ASSERT(lanes_.has_value());
+  for (const auto other : others) {
+    if (other == on)
+      continue;
+    owner_->record(other, lanes_->joined.id());
+    owner_->wait(on, lanes_->joined.id(), use_joins_streams);
+  }
+}
+
+// Residents are used past any gate, on streams that nobody tells of: the host waits for those.
+void streaming::admit_residents() {
+  FERRY_ASSERT(lanes_.has_value());
+  if (!lanes_->compute) {
+    lanes_->residents_ready.synchronize(compute_waits_resident_load);
+    return;
+  }
+  lanes_->compute->wait(lanes_->residents_ready, compute_waits_resident_load);
+  if (owner_->traits().computes_on_host)
+    lanes_->compute->settle();
+}
+
+void streaming::synchronize_compute(wait_edge edge) {
+  FERRY_ASSERT(lanes_.has_value());
+  for (const auto each : lanes_->used)
+    owner_->synchronize(each, edge);
 }
 
 void streaming::add_slot(mutable_bytes region) noexcept {

@@ -9,6 +9,7 @@
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/staging_buffers.hpp>
 #include <ferry/offload/transfer_plan.hpp>
+#include <ferry/platform/caller_streams.hpp>
 #include <ferry/platform/communicator.hpp>
 #include <ferry/platform/event.hpp>
 #include <ferry/platform/stream.hpp>
@@ -31,8 +32,8 @@ namespace ferry {
 
 /// What the actors and the model thread of one enabled backend share. Made by the offloader, then
 /// constant except for the ticket board, the slots that are added and the device objects, each of
-/// which has one user at a time: a slot's events follow its ticket, the compute stream belongs to
-/// the model thread while it is inside the board, and to the offloader otherwise.
+/// which has one user at a time: a slot's events follow its ticket, what is about compute belongs
+/// to the model thread while it is inside the board, and to the offloader otherwise.
 class streaming {
 public:
   using sources = std::span<const host_master::segment>;
@@ -62,6 +63,7 @@ public:
     mutable_bytes bytes;
     event ready;    ///< After the copies into the slot.
     event last_use; ///< After everything that read it.
+    stream_id on{}; ///< The compute stream of its use.
   };
 
   /// Where a piece lies that this rank sends. The copy worker fills it once it knows that the
@@ -77,19 +79,27 @@ public:
   /// What there is only while the backend is enabled.
   struct lanes {
     lanes(device& owner, std::size_t most_slots, std::span<const mutable_bytes> slot_bytes,
-          std::span<const mutable_bytes> input_bytes);
+          std::span<const mutable_bytes> input_bytes, bool computes);
 
     std::deque<slot> slots;          ///< As many as there may be; those to come have no bytes.
     std::deque<input_buffer> inputs; ///< Empty if nothing is gathered.
     event gathers_drained;           ///< After everything on the communication stream then.
-    stream compute;
-    event residents_ready; ///< After the copies of all residents.
-    event drained;         ///< After everything on the copy stream when it was drained.
+    std::optional<stream> compute;   ///< Nothing: callers have streams of their own.
+    std::vector<stream_id> used;     ///< Compute streams that work went to.
+    event joined;                    ///< After everything on a stream when a use left it.
+    event residents_ready;           ///< After the copies of all residents.
+    event drained;                   ///< After everything on the copy stream when it was drained.
     std::optional<staging_buffers> staging; ///< Of the copy worker and the packer, in turns.
   };
 
   /// `most_slots` is how many there may ever be.
   streaming(device& owner, const transfer_plan& plan, std::size_t slots, std::size_t most_slots);
+
+  /// Lets blocks compute on the streams of whoever calls them; null: on a stream made for them.
+  /// @pre not open
+  void compute_on(std::shared_ptr<caller_streams> callers) noexcept {
+    callers_ = std::move(callers);
+  }
 
   [[nodiscard]] device& owner() const noexcept { return *owner_; }
   [[nodiscard]] std::span<const planned_ring> rings() const noexcept { return rings_; }
@@ -110,7 +120,22 @@ public:
 
   /// @pre open
   [[nodiscard]] slot& at(slot_id id) noexcept;
-  [[nodiscard]] stream& compute() noexcept { return lanes_->compute; }
+
+  /// Returns the stream that the calling thread computes on. @pre open
+  /// @throws as `caller_streams::current`
+  [[nodiscard]] stream_id compute();
+
+  /// Lets `on` wait for what `others` have been given, so that an event that is recorded on it next
+  /// stands for all of them. @pre open
+  void join(stream_id on, std::span<const stream_id> others);
+
+  /// Orders every use of residents from now on behind their load. @pre open
+  void admit_residents();
+
+  /// Blocks the calling thread until every stream that blocks have computed on has run dry.
+  /// @pre open
+  void synchronize_compute(wait_edge edge);
+
   [[nodiscard]] event& residents_ready() noexcept { return lanes_->residents_ready; }
   [[nodiscard]] event& drained() noexcept { return lanes_->drained; }
   [[nodiscard]] event& gathers_drained() noexcept { return lanes_->gathers_drained; }
@@ -152,7 +177,8 @@ public:
   /// `most_slots()`
   void add_slot(mutable_bytes region) noexcept;
 
-  /// Makes the events and the compute stream. @pre a region for every slot there is
+  /// Makes the events, and the compute stream if it needs one. @pre a region for every slot there
+  /// is
   void open(std::span<const mutable_bytes> slot_bytes, std::span<const mutable_bytes> input_bytes);
   [[nodiscard]] bool is_open() const noexcept { return lanes_.has_value(); }
 
@@ -171,6 +197,7 @@ private:
   std::size_t most_slots_;
   bool gathers_;
   std::shared_ptr<const communicator> ranks_;
+  std::shared_ptr<caller_streams> callers_;
   std::atomic<std::uint64_t> collectives_{0};
   std::atomic<std::uint64_t> gathered_bytes_{0};
   ticket_board board_;

@@ -245,6 +245,8 @@ TEST_CASE("the memory model documents exactly the wait edges declared", "[actors
     declared.insert(edge.name);
   for (const auto& edge : pack_wait_edges)
     declared.insert(edge.name);
+  for (const auto& edge : caller_wait_edges)
+    declared.insert(edge.name);
   std::ifstream page{FERRY_DOCS "/memory-model.md"};
   const std::regex row{R"(^\| `(\w+)` \|.*)"};
 

@@ -25,6 +25,7 @@
 
 namespace ferry {
 
+class caller_streams;
 class numa_nodes;
 class host_lease;
 class loader_transforms;
@@ -48,6 +49,13 @@ struct runtime_options {
   cache_bounds cache = {};
   /// The runtimes that this one shares the weights with. Nothing: it is alone.
   std::optional<rank_group> ranks = std::nullopt;
+  /// Where whoever calls the model computes: each use of a block or component is ordered against
+  /// the stream that is current when it begins, and one that has gone on on another stream ends
+  /// once both are through. A use is refused, and nothing else is lost, while the stream cannot be
+  /// ordered. Residents are used past all this: whoever computes with them on a stream on which
+  /// nothing else of the model runs waits for it before a disable or an update. Null: on a stream
+  /// of the runtime's own.
+  std::shared_ptr<caller_streams> callers = nullptr;
   /// Where the host's memory is. Null: as the kernel says; anything else in tests only.
   std::shared_ptr<const numa_nodes> memory_nodes = nullptr;
   std::size_t worker_threads = 1; ///< For the actors that never block. One is the fastest.

@@ -15,6 +15,7 @@
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/offload/bounded_allocator_cache.hpp>
 #include <ferry/offload/transfer_plan.hpp>
+#include <ferry/platform/caller_streams.hpp>
 #include <ferry/platform/communicator.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/numa.hpp>
@@ -56,6 +57,7 @@ struct offloader_options {
   std::chrono::milliseconds request_deadline{60'000}; ///< For each question to another actor.
   std::optional<rank_peers> peers = std::nullopt;     ///< Nothing: this rank is alone.
   host_packer_actor packer = {};                      ///< Null: no block is staged.
+  std::shared_ptr<caller_streams> callers = nullptr;  ///< Null: they have none of their own.
   /// Null: of no node of the host's memory is known.
   std::shared_ptr<const numa_nodes> memory_nodes = nullptr;
 };

@@ -19,6 +19,10 @@ inline constexpr wait_edge compute_waits_fetch{"compute_waits_fetch"};
 /// The compute stream waits for the resident units, which are loaded on the copy stream.
 inline constexpr wait_edge compute_waits_resident_load{"compute_waits_resident_load"};
 
+/// The stream on which a use of weights ends waits for the other streams that it was on: the event
+/// recorded there next has to stand for all of them.
+inline constexpr wait_edge use_joins_streams{"use_joins_streams"};
+
 /// The host waits for the copy stream before masters or the arena go, and before weights in a
 /// master are replaced: copies still read and write them.
 inline constexpr wait_edge drain_before_restore{"drain_before_restore"};
@@ -61,6 +65,9 @@ inline constexpr std::array gather_wait_edges{
     gather_waits_last_use,
     drain_gathers_before_release,
 };
+
+/// Every ordering that callers with streams of their own rely on beside those of the rest.
+inline constexpr std::array caller_wait_edges{use_joins_streams};
 
 /// Every ordering that staging buffers rely on beside those of the copies out of them.
 inline constexpr std::array pack_wait_edges{pack_waits_copy};
