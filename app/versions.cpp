@@ -3,6 +3,8 @@
 
 #include "versions.hpp"
 
+#include <ferry/platform/cuda_device.hpp>
+
 #ifdef FERRY_WITH_ACTORS
 #  include <ferry/messages/caf.hpp>
 #endif
@@ -34,10 +36,15 @@ std::string libtorch_version() {
 #endif
 }
 
+std::string cuda_version_text() {
+  return cuda_version().empty() ? "not in this build" : std::string(cuda_version());
+}
+
 } // namespace
 
 std::string versions() {
-  return "ferry " FERRY_VERSION "\nlibtorch " + libtorch_version() + "\nCAF " + caf_version();
+  return "ferry " FERRY_VERSION "\nlibtorch " + libtorch_version() + "\nCAF " + caf_version() +
+         "\nCUDA " + cuda_version_text();
 }
 
 } // namespace ferry

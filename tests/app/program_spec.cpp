@@ -24,7 +24,8 @@ TEST_CASE("the program says its version and those of its libraries", "[app]") {
   const auto done = run_program({"--version"});
 
   CHECK(done.code == 0);
-  CHECK_THAT(done.out, StartsWith("ferry 0.") && Contains("\nlibtorch ") && Contains("\nCAF "));
+  CHECK_THAT(done.out, StartsWith("ferry 0.") && Contains("\nlibtorch ") && Contains("\nCAF ") &&
+                           Contains("\nCUDA "));
   CHECK(done.err == "");
 }
 

@@ -86,19 +86,31 @@ TEST_CASE("opening a GPU makes these calls and no others") {
   CHECK((*opened)->traits().registers_pages);
   CHECK_FALSE((*opened)->traits().computes_on_host);
   CHECK(cuda.calls() == call_list{"cudaGetDeviceCount", "cudaGetDevice", "cudaSetDevice device=0",
-                                  "cudaFree null", "cudaSetDevice device=0",
-                                  "cudaDeviceGetAttribute attribute=113 device=0",
+                                  "cudaFree null", "cudaDeviceGetAttribute attribute=113 device=0",
                                   "cudaDeviceGetPCIBusId device=0"});
 }
 
 TEST_CASE("opening a GPU leaves the thread's current device as it was") {
   fake_cuda cuda({.devices = 2});
+  static_cast<void>(cuda.api().cudaSetDevice(0));
 
   const auto opened = open_on(cuda, 1);
 
   REQUIRE(opened);
   CHECK((*opened)->traits().name == "cuda:1");
   CHECK(fake_cuda::current_device() == 0);
+}
+
+TEST_CASE("using a GPU makes no context on another one that the process does not use") {
+  fake_cuda cuda({.devices = 2});
+
+  const auto opened = open_on(cuda, 1);
+  REQUIRE(opened);
+  const auto queue = (*opened)->create_stream("queue");
+  (*opened)->destroy_stream(queue);
+
+  CHECK(cuda.contexts() == std::set{1});
+  CHECK(fake_cuda::current_device() == 1);
 }
 
 TEST_CASE("the host's node nearest to a GPU is read from where the kernel has its address") {
@@ -232,7 +244,6 @@ TEST_CASE("a GPU on which an earlier operation of the process failed is refused 
   CHECK_THAT(opened.error().detail,
              Catch::StartsWith("this process cannot use cuda:0 any more: an earlier operation "
                                "failed on it; start a new process"));
-  CHECK(fake_cuda::current_device() == 0);
 }
 
 TEST_CASE("GPUs are listed with their memory and the versions of driver and runtime") {

@@ -124,7 +124,14 @@ struct fake_calls {
     if (device < 0 || device >= f.options_.devices)
       return f.end(cudaErrorInvalidDevice);
     current_device_of_thread = device;
+    f.contexts_.insert(device);
     return cudaSuccess;
+  }
+  static CUresult context_state(CUdevice device, unsigned* flags, int* active) {
+    const auto lock = std::scoped_lock(current->mutex_);
+    *flags = 0;
+    *active = current->contexts_.contains(device);
+    return CUDA_SUCCESS;
   }
   static const char* error_name(cudaError_t status) {
     switch (status) {
@@ -383,6 +390,7 @@ struct fake_calls {
     made.cudaDeviceGetPCIBusId = pci_address;
     made.cudaGetDevice = get_device;
     made.cudaSetDevice = set_device;
+    made.cuDevicePrimaryCtxGetState = context_state;
     made.cudaGetErrorName = error_name;
     made.cudaGetErrorString = error_string;
     made.cudaGetLastError = last_error;
@@ -414,6 +422,7 @@ fake_cuda::fake_cuda(const fake_cuda_options& options)
   current = this;
   pending_error = cudaSuccess;
   current_device_of_thread = 0;
+  capture_mode = cudaStreamCaptureModeGlobal;
 }
 
 fake_cuda::~fake_cuda() {
@@ -550,6 +559,15 @@ cudaError_t fake_cuda::pending() const {
   return pending_error;
 }
 
+std::set<int> fake_cuda::contexts() const {
+  const auto lock = std::scoped_lock(mutex_);
+  return contexts_;
+}
+
+bool fake_cuda::capture_mode_is_default() {
+  return capture_mode == cudaStreamCaptureModeGlobal;
+}
+
 int fake_cuda::current_device() {
   return current_device_of_thread;
 }
@@ -587,7 +605,11 @@ cudaError_t fake_cuda::begin(std::string_view name, const std::string& arguments
                       name == "cudaGetDeviceCount" || name == "cudaDriverGetVersion" ||
                       name == "cudaRuntimeGetVersion" ||
                       name == "cudaThreadExchangeStreamCaptureMode";
-  return always ? cudaSuccess : lost_;
+  if (always || name == "cudaGetDeviceProperties" || name == "cudaDeviceGetAttribute" ||
+      name == "cudaDeviceGetPCIBusId")
+    return cudaSuccess;
+  contexts_.insert(current_device_of_thread);
+  return lost_;
 }
 
 cudaError_t fake_cuda::end(cudaError_t status) {

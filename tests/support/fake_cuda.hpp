@@ -35,6 +35,7 @@ struct fake_cuda_options {
 ///
 /// - Events are as CUDA's: a wait binds to the record that it saw.
 /// - A copy from or to host memory that is not registered holds up its caller until it is done.
+/// - A device gets its context when it is made current, or when a call needs one.
 /// - A failed call leaves its error pending on its thread until somebody asks for the last error.
 /// - A call that is not safe during a capture ends the captures of other threads, unless its thread
 ///   has the relaxed mode.
@@ -88,6 +89,9 @@ public:
   [[nodiscard]] std::size_t operations_waiting() const;
   /// Returns the error that is pending on this thread, and leaves it.
   [[nodiscard]] cudaError_t pending() const;
+  /// Returns the devices on which this process has a context.
+  [[nodiscard]] std::set<int> contexts() const;
+  [[nodiscard]] static bool capture_mode_is_default();
   [[nodiscard]] static int current_device();
   static void make_current(int device);
 
@@ -147,6 +151,7 @@ private:
   std::vector<std::string> misuse_;
   std::map<std::string, std::pair<std::size_t, cudaError_t>, std::less<>> failing_;
   std::optional<std::pair<std::size_t, cudaError_t>> failing_any_;
+  std::set<int> contexts_;
   cudaError_t lost_ = cudaSuccess;
   std::optional<std::pair<std::size_t, cudaError_t>> losing_;
   bool unloading_ = false;

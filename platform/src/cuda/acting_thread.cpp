@@ -18,8 +18,8 @@ struct acting {
 /// Of the calling thread: the devices on which it acts as something else than itself.
 thread_local std::vector<acting> roles;
 
-void make_current(const calls& on, int index) noexcept {
-  on.clean("cudaSetDevice", on->cudaSetDevice(index));
+void make_current(const calls& on) noexcept {
+  on.clean("cudaSetDevice", on->cudaSetDevice(on.index()));
 }
 
 } // namespace
@@ -32,17 +32,17 @@ host_thread_id act_as(const calls& on, host_thread_id thread) noexcept {
     return before;
   if (thread == itself) {
     if (found != roles.end()) {
-      make_current(on, found->current_before);
+      on.clean("cudaSetDevice", restore_device(on.api(), found->current_before));
       roles.erase(found);
     }
   } else if (found != roles.end()) {
     found->thread = thread;
-    make_current(on, on.index());
+    make_current(on);
   } else {
     auto current = on.index();
     on.clean("cudaGetDevice", on->cudaGetDevice(&current));
     roles.push_back({on.index(), thread, current});
-    make_current(on, on.index());
+    make_current(on);
   }
   return before;
 }

@@ -91,6 +91,15 @@ bool is_fatal(cudaError_t status) noexcept {
   }
 }
 
+cudaError_t restore_device(const runtime_api& api, int before) {
+  auto flags = 0U;
+  auto active = 1;
+  if (api.cuDevicePrimaryCtxGetState != nullptr &&
+      api.cuDevicePrimaryCtxGetState(before, &flags, &active) == CUDA_SUCCESS && active == 0)
+    return cudaSuccess;
+  return api.cudaSetDevice(before);
+}
+
 calls::calls(const runtime_api& api, int index, sticky_fault& fault)
     : api_(api), index_(index), device_("cuda:" + std::to_string(index)), fault_(&fault),
       opened_by_(::getpid()), forks_(count_forks()) {}
@@ -155,16 +164,17 @@ device_scope::device_scope(const calls& on) noexcept : on_(&on), before_(on.inde
 
 device_scope::~device_scope() {
   if (before_ != on_->index())
-    on_->clean("cudaSetDevice", (*on_)->cudaSetDevice(before_));
+    on_->clean("cudaSetDevice", restore_device(on_->api(), before_));
 }
 
-beside_captures::beside_captures(const calls& on) noexcept : on_(&on) {
-  on.clean("cudaThreadExchangeStreamCaptureMode", on->cudaThreadExchangeStreamCaptureMode(&mode_));
-}
+beside_captures::beside_captures(const calls& on) noexcept
+    : on_(&on), relaxed_(on.clean("cudaThreadExchangeStreamCaptureMode",
+                                  on->cudaThreadExchangeStreamCaptureMode(&mode_))) {}
 
 beside_captures::~beside_captures() {
-  on_->clean("cudaThreadExchangeStreamCaptureMode",
-             (*on_)->cudaThreadExchangeStreamCaptureMode(&mode_));
+  if (relaxed_)
+    on_->clean("cudaThreadExchangeStreamCaptureMode",
+               (*on_)->cudaThreadExchangeStreamCaptureMode(&mode_));
 }
 
 } // namespace ferry::cuda

@@ -25,12 +25,17 @@ namespace ferry::cuda {
 /// Returns whether the device is unusable from here on: its context is lost.
 [[nodiscard]] bool is_fatal(cudaError_t status) noexcept;
 
+/// Makes `before` current again on the calling thread, if it was in use at all: in a device that
+/// this process has not used that would make a context, which takes hundreds of MiB.
+[[nodiscard]] cudaError_t restore_device(const runtime_api& api, int before);
+
 /// The one place through which a device looks at what a call returned. Thread-safe.
 class calls {
 public:
   /// `fault` outlives it and keeps the first fatal error.
   calls(const runtime_api& api, int index, sticky_fault& fault);
 
+  [[nodiscard]] const runtime_api& api() const noexcept { return api_; }
   [[nodiscard]] const runtime_api* operator->() const noexcept { return &api_; }
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] const std::string& device() const noexcept { return device_; }
@@ -63,7 +68,8 @@ private:
   std::uint64_t forks_;
 };
 
-/// As long as it lives, the device is current on the calling thread. Then what was is again.
+/// As long as it lives, the device is current on the calling thread. Then what was is again, as
+/// `restore_device` has it.
 class device_scope {
 public:
   /// Checks that the device is usable first. @throws device_error
@@ -91,6 +97,7 @@ public:
 private:
   const calls* on_;
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  bool relaxed_;
 };
 
 } // namespace ferry::cuda

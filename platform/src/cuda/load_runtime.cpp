@@ -29,6 +29,11 @@ void* open_beside(std::string_view dirs, const std::string& name) {
   return nullptr;
 }
 
+void* open_driver() noexcept {
+  static auto* const opened = ::dlopen("libcuda.so.1", RTLD_NOW);
+  return opened;
+}
+
 } // namespace
 
 result<runtime_api> fill_runtime(const symbol_lookup& look_up, std::string_view library) {
@@ -63,11 +68,16 @@ result<runtime_api> load_runtime() {
                           "), also not from " FERRY_CUDA_LIBRARY_DIRS
                           "; install it or put its directory in LD_LIBRARY_PATH"});
   }
-  return fill_runtime([=](const char* name) { return ::dlsym(library, name); }, soname);
+  auto filled = fill_runtime([=](const char* name) { return ::dlsym(library, name); }, soname);
+  if (auto* const driver = open_driver(); filled && driver != nullptr)
+    filled->cuDevicePrimaryCtxGetState =
+        reinterpret_cast<decltype(filled->cuDevicePrimaryCtxGetState)>(
+            ::dlsym(driver, FERRY_SYMBOL(cuDevicePrimaryCtxGetState)));
+  return filled;
 }
 
 bool driver_present() noexcept {
-  return ::dlopen("libcuda.so.1", RTLD_NOW) != nullptr;
+  return open_driver() != nullptr;
 }
 
 } // namespace ferry::cuda

@@ -149,7 +149,7 @@ open_gpu(const runtime_api& api, const cuda_device_options& options, const surro
   if (const auto status = api.cudaSetDevice(index); status != cudaSuccess)
     return refuse_context(api, index, "cudaSetDevice", status);
   const auto works = api.cudaFree(nullptr);
-  const auto restored = api.cudaSetDevice(before);
+  const auto restored = before == index ? cudaSuccess : restore_device(api, before);
   if (works != cudaSuccess)
     return refuse_context(api, index, "cudaFree", works);
   if (restored != cudaSuccess)

@@ -19,8 +19,10 @@ operation_timer::operation_timer(const calls& through, sticky_fault& fault)
     : call_(&through), reporter_(fault) {}
 
 operation_timer::~operation_timer() {
-  if (!call_->forked() && origin_ != nullptr)
-    close_clock();
+  if (call_->forked() || origin_ == nullptr)
+    return;
+  const device_scope current(*call_);
+  close_clock();
 }
 
 void operation_timer::attach(operation_observer& observer) {
@@ -36,13 +38,14 @@ void operation_timer::detach(operation_observer& observer) noexcept {
   const auto lock = std::scoped_lock(mutex_);
   if (std::erase(observers_, &observer) == 0)
     return;
-  if (!call_->forked())
-    tell_of_ended();
+  if (observers_.empty())
+    watched_.store(false, std::memory_order_release);
+  if (call_->forked())
+    return reporter_.detach(observer);
+  const device_scope current(*call_);
+  tell_of_ended();
   reporter_.detach(observer);
-  if (!observers_.empty())
-    return;
-  watched_.store(false, std::memory_order_release);
-  if (!call_->forked())
+  if (observers_.empty())
     close_clock();
 }
 
@@ -51,22 +54,28 @@ void operation_timer::time(stream_id stream, cudaStream_t native, operation_kind
                            const std::function<void()>& enqueue) {
   if (!watched())
     return enqueue();
-  const auto lock = std::scoped_lock(mutex_);
-  if (observers_.empty())
+  auto lock = std::unique_lock(mutex_);
+  if (observers_.empty()) {
+    lock.unlock();
     return enqueue();
-  auto& on = tracks_[stream];
-  close_compute(on, native);
+  }
+  close_compute(tracks_[stream], native);
   auto measured = timed{enqueued(stream, kind, tag, bytes), record(native), nullptr};
+  lock.unlock(); // Others need not wait for a call that may take its time.
   try {
     enqueue();
   } catch (...) {
+    lock.lock();
     release(measured.start);
     throw;
   }
+  lock.lock();
   // It is enqueued: that its end cannot be measured is no failure of it.
   try {
+    if (observers_.empty())
+      return release(measured.start);
     measured.end = record(native);
-    on.pending.push_back(measured);
+    tracks_[stream].pending.push_back(measured);
   } catch (const device_error&) {
     release(measured.start);
   }
@@ -216,9 +225,12 @@ std::optional<nanoseconds> operation_timer::time_of(cudaEvent_t event) const noe
   return origin_time_ + nanoseconds(std::llround(static_cast<double>(milliseconds) * 1e6));
 }
 
-/// An event may be used again although it is still to be reached: a record takes its place.
+/// Keeps an event for the next use: a record replaces one that is still to be reached.
 void operation_timer::release(cudaEvent_t event) noexcept {
-  spare_.push_back(event);
+  if (observers_.empty())
+    call_->clean("cudaEventDestroy", (*call_)->cudaEventDestroy(event));
+  else
+    spare_.push_back(event);
 }
 
 void operation_timer::open_clock() {
@@ -240,8 +252,8 @@ void operation_timer::open_clock() {
   call_->clean("cudaStreamDestroy", (*call_)->cudaStreamDestroy(stream));
 }
 
+/// @pre the device is current
 void operation_timer::close_clock() noexcept {
-  const device_scope current(*call_);
   for (auto& [stream, on] : tracks_) {
     for (const auto& each : on.pending) {
       spare_.push_back(each.start);

@@ -5,6 +5,7 @@
 
 #include "ferry/platform/error.hpp"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <functional>
@@ -49,6 +50,8 @@ struct runtime_api {
 #define FERRY_CUDA_DECLARE(name) decltype(&::name) name = nullptr;
   FERRY_CUDA_CALLS(FERRY_CUDA_DECLARE)
 #undef FERRY_CUDA_DECLARE
+  /// Of the driver's library: the one question that the runtime does not answer. Null: no driver.
+  decltype(&::cuDevicePrimaryCtxGetState) cuDevicePrimaryCtxGetState = nullptr;
 };
 
 /// Returns the address of a symbol, or null.
@@ -65,7 +68,8 @@ using symbol_lookup = std::function<void*(const char* name)>;
 /// @return `unsupported` with what was missing and where it was looked for
 [[nodiscard]] result<runtime_api> load_runtime();
 
-/// Returns whether the driver's library can be loaded. Without it the runtime can do nothing.
+/// Returns whether the driver's library can be loaded; it stays. Without it the runtime can do
+/// nothing.
 [[nodiscard]] bool driver_present() noexcept;
 
 } // namespace ferry::cuda

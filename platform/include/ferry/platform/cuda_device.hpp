@@ -37,7 +37,7 @@ public:
 ///
 /// - *Current device.* Every call makes its device current on the calling thread as long as it
 ///   lasts, and leaves the thread as it was. Only `enter` leaves it current, until the thread
-///   enters what it was before.
+///   enters what it was before. A device that this process does not use is not made current again.
 /// - *Copies* use the copy engines. One from pageable or mapped memory may hold up the caller until
 ///   its stream gets there, because the driver stages it; `device_counters::blocking_copies` counts
 ///   them.
