@@ -50,6 +50,8 @@ mutable_bytes block_port::acquire(block_id block) {
     board.leave();
     throw ferry_error{about(std::move(ordered.error()), through_->at(block).path)};
   }
+  if (auto* ranges = through_->ranges())
+    ranges->push(through_->at(block).path);
   return *ordered;
 }
 
@@ -105,6 +107,8 @@ void block_port::release(block_id block) noexcept {
   auto& board = through_->board();
   const auto ticket = board.taken(block);
   FERRY_ASSERT(ticket.has_value());
+  if (auto* ranges = through_->ranges())
+    ranges->pop();
   const auto finished = attempt([&] { finish(block, *ticket); });
   if (!finished) {
     if (board.taken(block))

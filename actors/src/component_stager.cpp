@@ -212,6 +212,7 @@ void component_stager::bring_in(group_id group) {
   if (!known)
     return; // Held: it is there.
   const auto loaded = attempt([&] {
+    const profile_scope shown{through_->ranges(), "stage", entry.path};
     owner_->observe(*known);
     if (entry.stager)
       entry.stager->load(*lane_->copies);

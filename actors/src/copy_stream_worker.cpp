@@ -177,6 +177,7 @@ bool copy_stream_worker::done(slot_work& work) {
 }
 
 void copy_stream_worker::fetch_now(const fetch_block& message) {
+  const profile_scope shown{through_->ranges(), "fetch", through_->at(message.block).path};
   const host_thread::scope scope{lane_->me, message.stamp};
   auto& slot = through_->at(message.slot);
   wait_for_gathers();
@@ -231,6 +232,7 @@ void copy_stream_worker::packed(const fetch_block& message, std::size_t piece,
 
 void copy_stream_worker::copy_piece(const fetch_block& message, std::size_t piece,
                                     const causal_stamp& packed) {
+  const profile_scope shown{through_->ranges(), "fetch", through_->at(message.block).path};
   const host_thread::scope scope{lane_->me, packed};
   auto& slot = through_->at(message.slot);
   auto& buffers = *through_->staging();
@@ -254,6 +256,7 @@ void copy_stream_worker::copy_piece(const fetch_block& message, std::size_t piec
 // Goes on where the last call stopped: `pieces_` tells which piece comes next.
 bool copy_stream_worker::send_pieces(fetch_block& message) {
   const auto& block = through_->at(message.block);
+  const profile_scope shown{through_->ranges(), "fetch", block.path};
   const auto& chunks = block.gather->manifest->chunks;
   const host_thread::scope scope{lane_->me, message.stamp};
   for (auto chunk = pieces_ - message.sequence; chunk < chunks.size(); ++chunk) {

@@ -71,6 +71,7 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
                                      .acquire_deadline = options.acquire_deadline,
                                      .request_deadline = options.request_deadline,
                                      .callers = options.callers,
+                                     .ranges = options.ranges,
                                      .memory_nodes = memory_nodes(options)};
   const host_memory_options pinning{.pinned_memory = options.pinned_memory};
   std::vector<start_step> steps;

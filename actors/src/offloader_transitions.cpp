@@ -173,6 +173,8 @@ void offloader::check_idle() const {
 caf::result<enabled> offloader::place(std::unique_ptr<placement> what, const causal_stamp& stamp) {
   placement_ = std::move(what);
   placement_->through()->compute_on(options_.callers);
+  placement_->through()->narrate(options_.ranges);
+  placement_->groups()->narrate(options_.ranges);
   if (options_.peers)
     placement_->through()->share(options_.peers->ranks);
   port_ = std::make_shared<block_port>(placement_->through(), prefetcher_, supervisor_,

@@ -9,6 +9,7 @@
 #include <ferry/offload/staging_memory.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/event.hpp>
+#include <ferry/platform/profile_ranges.hpp>
 
 #include "group_board.hpp"
 #include "work_permit.hpp"
@@ -47,6 +48,10 @@ public:
   /// Of the component stager.
   [[nodiscard]] const std::shared_ptr<work_permit>& permit() const noexcept { return permit_; }
 
+  /// Shows the copies of groups to a profiler; null: does not.
+  void narrate(std::shared_ptr<profile_ranges> ranges) noexcept { ranges_ = std::move(ranges); }
+  [[nodiscard]] profile_ranges* ranges() const noexcept { return ranges_.get(); }
+
   /// Says where the next group goes on the device.
   void add_memory(mutable_bytes range) { memory_.emplace_back(range); }
   [[nodiscard]] staging_memory& memory_of(std::size_t index) noexcept { return memory_[index]; }
@@ -77,6 +82,7 @@ private:
   group_board board_;
   std::shared_ptr<work_permit> permit_ = std::make_shared<work_permit>();
   std::optional<event> drained_;
+  std::shared_ptr<profile_ranges> ranges_;
 };
 
 } // namespace ferry

@@ -12,6 +12,7 @@
 #include <ferry/platform/caller_streams.hpp>
 #include <ferry/platform/communicator.hpp>
 #include <ferry/platform/event.hpp>
+#include <ferry/platform/profile_ranges.hpp>
 #include <ferry/platform/stream.hpp>
 
 #include "ticket_board.hpp"
@@ -94,6 +95,10 @@ public:
 
   /// `most_slots` is how many there may ever be.
   streaming(device& owner, const transfer_plan& plan, std::size_t slots, std::size_t most_slots);
+
+  /// Shows blocks and their copies to a profiler; null: does not.
+  void narrate(std::shared_ptr<profile_ranges> ranges) noexcept { ranges_ = std::move(ranges); }
+  [[nodiscard]] profile_ranges* ranges() const noexcept { return ranges_.get(); }
 
   /// Lets blocks compute on the streams of whoever calls them; null: on a stream made for them.
   /// @pre not open
@@ -198,6 +203,7 @@ private:
   bool gathers_;
   std::shared_ptr<const communicator> ranks_;
   std::shared_ptr<caller_streams> callers_;
+  std::shared_ptr<profile_ranges> ranges_;
   std::atomic<std::uint64_t> collectives_{0};
   std::atomic<std::uint64_t> gathered_bytes_{0};
   ticket_board board_;

@@ -4,6 +4,7 @@
 // What a build without the CUDA backend has in its place.
 
 #include "ferry/platform/cuda_device.hpp"
+#include "ferry/platform/profile_ranges.hpp"
 
 namespace ferry {
 
@@ -25,6 +26,10 @@ std::vector<device_listing> list_cuda_devices() {
 
 std::string_view cuda_version() noexcept {
   return {};
+}
+
+std::shared_ptr<profile_ranges> nvtx_ranges() {
+  return nullptr;
 }
 
 } // namespace ferry

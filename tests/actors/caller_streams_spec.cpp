@@ -5,6 +5,7 @@
 #include <ferry/offload/overlap.hpp>
 #include <ferry/offload/wait_edges.hpp>
 #include <ferry/platform/caller_streams.hpp>
+#include <ferry/platform/profile_ranges.hpp>
 #include <ferry/platform/sim_device.hpp>
 #include <ferry/platform/stream.hpp>
 
@@ -19,9 +20,12 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -124,6 +128,51 @@ TEST_CASE("blocks compute on the stream that is current when they are acquired",
   CHECK(watch.of(1, mark_begin) == std::vector{second});
   CHECK(watch.of(1, mark_end) == std::vector{second});
   CHECK(watch.of(2, mark_end) == std::vector{second});
+}
+
+/// Writes down what a profiler would show, thread by thread.
+class written_ranges final : public profile_ranges {
+public:
+  void push(const std::string& name) override {
+    const std::lock_guard lock{mutex_};
+    names_.insert(name);
+    ++open_[std::this_thread::get_id()];
+  }
+  void pop() noexcept override {
+    const std::lock_guard lock{mutex_};
+    --open_[std::this_thread::get_id()];
+  }
+
+  [[nodiscard]] std::set<std::string> names() const {
+    const std::lock_guard lock{mutex_};
+    return names_;
+  }
+  [[nodiscard]] bool all_closed() const {
+    const std::lock_guard lock{mutex_};
+    return std::ranges::all_of(open_, [](const auto& each) { return each.second == 0; });
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::set<std::string> names_;
+  std::map<std::thread::id, int> open_;
+};
+
+TEST_CASE("a profiler is shown blocks and copies on the threads that enqueue them",
+          "[actors][profile]") {
+  const byte_blocks blocks{{2}, 0};
+  auto gpu = std::make_shared<sim_device>(sim_options{});
+  const auto ranges = std::make_shared<written_ranges>();
+  runtime subject{gpu, {.slots = 2, .ranges = ranges}};
+  REQUIRE(subject.start());
+  const auto gate = subject.enable(blocks.pinned(*gpu)).value();
+
+  REQUIRE(blocks.run_all(*gate, 2));
+  REQUIRE(subject.stop(5s));
+
+  CHECK(ranges->names() ==
+        std::set<std::string>{"blocks.0", "blocks.1", "fetch blocks.0", "fetch blocks.1"});
+  CHECK(ranges->all_closed());
 }
 
 TEST_CASE("a runtime whose callers have streams makes no compute stream", "[actors][callers]") {

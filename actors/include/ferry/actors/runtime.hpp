@@ -27,6 +27,7 @@ namespace ferry {
 
 class caller_streams;
 class numa_nodes;
+class profile_ranges;
 class host_lease;
 class loader_transforms;
 class pipeline;
@@ -56,6 +57,9 @@ struct runtime_options {
   /// nothing else of the model runs waits for it before a disable or an update. Null: on a stream
   /// of the runtime's own.
   std::shared_ptr<caller_streams> callers = nullptr;
+  /// Told of each block while it runs and of each copy while it is enqueued, on the thread that
+  /// does so: `nvtx_ranges()`. Null: nobody.
+  std::shared_ptr<profile_ranges> ranges = nullptr;
   /// Where the host's memory is. Null: as the kernel says; anything else in tests only.
   std::shared_ptr<const numa_nodes> memory_nodes = nullptr;
   std::size_t worker_threads = 1; ///< For the actors that never block. One is the fastest.

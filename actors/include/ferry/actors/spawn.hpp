@@ -19,6 +19,7 @@
 #include <ferry/platform/communicator.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/numa.hpp>
+#include <ferry/platform/profile_ranges.hpp>
 #include <ferry/platform/rendezvous.hpp>
 
 #include <chrono>
@@ -58,6 +59,7 @@ struct offloader_options {
   std::optional<rank_peers> peers = std::nullopt;     ///< Nothing: this rank is alone.
   host_packer_actor packer = {};                      ///< Null: no block is staged.
   std::shared_ptr<caller_streams> callers = nullptr;  ///< Null: they have none of their own.
+  std::shared_ptr<profile_ranges> ranges = nullptr;   ///< Null: no profiler is told anything.
   /// Null: of no node of the host's memory is known.
   std::shared_ptr<const numa_nodes> memory_nodes = nullptr;
 };
