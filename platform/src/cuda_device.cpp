@@ -15,6 +15,9 @@ cuda_device::~cuda_device() {
   FERRY_ASSERT(guests_.empty());
 }
 
+// One that stands in for a GPU captures nothing.
+void cuda_device::require_open(stream_id) const {}
+
 void cuda_device::keep(std::unique_ptr<cuda_guest> guest) {
   std::vector<std::unique_ptr<cuda_guest>> gone; // Destroyed after the lock is released.
   const auto lock = std::scoped_lock(guests_mutex_);

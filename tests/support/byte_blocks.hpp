@@ -20,6 +20,10 @@ public:
   byte_blocks(std::vector<std::size_t> ring_sizes, std::size_t residents);
 
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
+  /// Returns what every byte of `block` is.
+  [[nodiscard]] unsigned char value_of(std::size_t block) const {
+    return std::to_integer<unsigned char>(bytes_.at(block)->front());
+  }
   /// Returns the weights, their sources where they are.
   [[nodiscard]] const std::shared_ptr<const bare_weights>& weights() const noexcept {
     return weights_;

@@ -69,6 +69,11 @@ stream_id gpu::adopt_stream(void* native, std::string_view name) {
   return add({static_cast<cudaStream_t>(native), true}, name);
 }
 
+void gpu::require_open(stream_id stream) const {
+  const device_scope current(call_, "use the stream");
+  static_cast<void>(find_open("use the stream", stream));
+}
+
 void gpu::gather(stream_id stream, operation_tag tag, std::uint64_t bytes,
                  const std::function<void(void* native)>& enqueue) {
   const device_scope current(call_, "all_gather");

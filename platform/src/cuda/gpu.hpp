@@ -38,6 +38,7 @@ public:
   [[nodiscard]] std::string bus_id() const override { return bus_id_; }
   [[nodiscard]] void* native_stream(stream_id stream) const override;
   [[nodiscard]] stream_id adopt_stream(void* native, std::string_view name) override;
+  void require_open(stream_id stream) const override;
   void gather(stream_id stream, operation_tag tag, std::uint64_t bytes,
               const std::function<void(void* native)>& enqueue) override;
 

@@ -67,6 +67,11 @@ public:
   /// destroy, after `destroy_stream` has ended the name. Null is the device's default stream.
   [[nodiscard]] virtual stream_id adopt_stream(void* native, std::string_view name) = 0;
 
+  /// Refuses a stream on which nothing may be enqueued: one that is being captured into a graph.
+  /// Enqueues nothing.
+  /// @throws device_error `unsupported`, `stale_handle`
+  virtual void require_open(stream_id stream) const;
+
   /// Calls `enqueue` with the `cudaStream_t` behind `stream` and the device current, for what it
   /// enqueues there to be told of as one operation that gathers `bytes`. Passes on what it throws.
   virtual void gather(stream_id stream, operation_tag tag, std::uint64_t bytes,
