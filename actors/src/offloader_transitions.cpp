@@ -51,6 +51,8 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
 }
 
 std::optional<placement_plan> offloader::plan(const enable_pipeline& message) const {
+  if (auto fits = message.subject->check_device(owner_->traits()); !fits)
+    throw ferry_error{std::move(fits.error())};
   auto made = plan_placement(*message.subject, message.config, where());
   if (!made)
     throw ferry_error{std::move(made.error())};

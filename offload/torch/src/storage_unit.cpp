@@ -34,9 +34,12 @@ std::string parked_message(std::string_view path) {
   return "block '" + std::string(path) + "' is not on the device";
 }
 
-storage_unit::storage_unit(std::string path, packed_layout layout, std::vector<tensor_impl> tensors)
+storage_unit::storage_unit(std::string path, packed_layout layout, std::vector<tensor_impl> tensors,
+                           at::Device computes_on)
     : path_(std::move(path)), layout_(std::move(layout)), tensors_(std::move(tensors)),
-      ranges_(layout_.storages.size()) {
+      ranges_(layout_.storages.size()), computes_on_(computes_on),
+      nothing_(make_storage(0, c10::DataPtr(nullptr, computes_on), nullptr)),
+      ordinary_nothing_(tensors_.size()) {
   for (std::size_t i = 0; i != tensors_.size(); ++i) {
     if (layout_.tensors[i].storage == packed_tensor::no_storage)
       continue;
@@ -50,14 +53,35 @@ storage_unit::storage_unit(std::string path, packed_layout layout, std::vector<t
     ranges_[i].slot = make_slot(i);
     longest = std::max(longest, layout_.storages[i].begin + layout_.storages[i].bytes);
   }
-  placeholder_ = make_storage(longest, c10::DataPtr(nullptr, at::kCPU), nullptr);
+  placeholder_ = make_storage(longest, c10::DataPtr(nullptr, computes_on_), nullptr);
   placeholder_.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
       parked_message(path_));
 }
 
 c10::Storage storage_unit::make_slot(std::size_t storage) const {
   const auto& place = layout_.storages[storage];
-  return make_storage(place.begin + place.bytes, c10::DataPtr(nullptr, at::kCPU), nullptr);
+  return make_storage(place.begin + place.bytes, c10::DataPtr(nullptr, computes_on_), nullptr);
+}
+
+// A tensor's device is that of its storage, and part of the keys that operators are chosen by.
+// Those without bytes are never pointed at anything, so that their storage is exchanged here.
+void storage_unit::move_tensors(at::Device to) noexcept {
+  if (computes_on_.is_cpu())
+    return;
+  for (std::size_t i = 0; i != tensors_.size(); ++i) {
+    auto& tensor = *tensors_[i];
+    if (tensor.device_type() == at::kMeta)
+      continue;
+    tensor._change_backend_component_keys(to);
+    if (layout_.tensors[i].storage != packed_tensor::no_storage)
+      continue;
+    if (to.is_cpu()) {
+      tensor.set_storage_keep_dtype(std::exchange(ordinary_nothing_[i], c10::Storage()));
+    } else {
+      ordinary_nothing_[i] = tensor.storage();
+      tensor.set_storage_keep_dtype(nothing_);
+    }
+  }
 }
 
 template <class Pick>
@@ -120,11 +144,15 @@ void storage_unit::park() {
     return;
   if (state_ == state::bound)
     replace_escaped_slots();
+  if (state_ == state::ordinary)
+    move_tensors(computes_on_);
   point_tensors([&](std::size_t) -> const c10::Storage& { return placeholder_; });
   state_ = state::parked;
 }
 
 void storage_unit::bind(std::byte* base) noexcept {
+  if (state_ == state::ordinary)
+    move_tensors(computes_on_);
   for (std::size_t i = 0; i != ranges_.size(); ++i) {
     const auto& place = layout_.storages[i];
     auto* start = storage_start(base + place.offset, place.begin);
@@ -176,6 +204,7 @@ void storage_unit::restore(const_bytes master) {
   for (std::size_t i = 0; i != fresh.size(); ++i)
     ranges_[i].original = std::move(fresh[i]);
   kept_ = true;
+  move_tensors(at::kCPU);
   point_tensors(
       [&](std::size_t storage) -> const c10::Storage& { return ranges_[storage].original; });
   state_ = state::ordinary;

@@ -17,13 +17,15 @@ namespace ferry {
 [[nodiscard]] std::string parked_message(std::string_view path);
 
 /// Binds tensors by swapping the storages under them: the original, one storage a range of the slot
-/// that `bind` re-points, and one placeholder for the whole unit.
+/// that `bind` re-points, and one placeholder for the whole unit. The tensors are on `computes_on`
+/// whenever they are not ordinary, also those without bytes.
 class storage_unit final : public weight_unit {
 public:
   using tensor_impl = c10::intrusive_ptr<c10::TensorImpl>;
 
   /// @param tensors go with `layout.tensors`, in order
-  storage_unit(std::string path, packed_layout layout, std::vector<tensor_impl> tensors);
+  storage_unit(std::string path, packed_layout layout, std::vector<tensor_impl> tensors,
+               at::Device computes_on);
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] const packed_layout& layout() const override { return layout_; }
@@ -47,6 +49,7 @@ private:
   };
 
   [[nodiscard]] c10::Storage make_slot(std::size_t storage) const;
+  void move_tensors(at::Device to) noexcept;
   [[nodiscard]] c10::Storage make_fresh(std::size_t storage, const_bytes contents) const;
   void replace_escaped_slots();
   template <class Pick>
@@ -56,7 +59,10 @@ private:
   packed_layout layout_;
   std::vector<tensor_impl> tensors_;
   std::vector<range> ranges_;
+  at::Device computes_on_;
   c10::Storage placeholder_;
+  c10::Storage nothing_; ///< Of all tensors without bytes, while not ordinary.
+  std::vector<c10::Storage> ordinary_nothing_; ///< Of each tensor without bytes, meanwhile.
   state state_ = state::ordinary;
   bool kept_ = true; ///< The originals are still there.
 };

@@ -184,6 +184,16 @@ hook_registry& torch_pipeline::hooks_of(const std::shared_ptr<torch::nn::Module>
   return adopted_.emplace(module.get(), std::move(adopted)).first->second->hooks;
 }
 
+result<void> torch_pipeline::check_device(const device_traits& target) const {
+  const auto own = description_.compute_device;
+  if (own.is_cpu() ? target.computes_on_host : own.str() == target.name)
+    return {};
+  return tl::unexpected(failure{
+      errc::invalid_pipeline, description_.type_name + " computes on " + own.str() +
+                                  ", and the device of the runtime is " + target.name +
+                                  "; expected the same one as compute_device of its description"});
+}
+
 std::unique_ptr<weight_unit> torch_pipeline::make_unit(std::string path, packed_layout layout) {
   std::vector<storage_unit::tensor_impl> tensors;
   tensors.reserve(layout.tensors.size());
@@ -205,7 +215,8 @@ std::unique_ptr<weight_unit> torch_pipeline::make_unit(std::string path, packed_
                                                 ": bring the weights to host memory first"});
     tensors.push_back(std::move(tensor));
   }
-  return std::make_unique<storage_unit>(std::move(path), std::move(layout), std::move(tensors));
+  return std::make_unique<storage_unit>(std::move(path), std::move(layout), std::move(tensors),
+                                        description_.compute_device);
 }
 
 void torch_pipeline::install_block_hook(object_id block, block_id id, weight_unit& unit,

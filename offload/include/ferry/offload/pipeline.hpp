@@ -90,6 +90,12 @@ public:
   /// as long as the pipeline.
   [[nodiscard]] virtual model_offload* custom_model_offload() const = 0;
 
+  /// Refuses a device on which the model does not compute, with `invalid_pipeline`.
+  [[nodiscard]] virtual result<void> check_device(const device_traits& target) const {
+    static_cast<void>(target);
+    return {};
+  }
+
   /// Makes the tensors of `layout` one unit. `path` names it in messages.
   [[nodiscard]] virtual std::unique_ptr<weight_unit> make_unit(std::string path,
                                                                packed_layout layout) = 0;

@@ -34,8 +34,8 @@ struct torch_pipeline_description {
   std::optional<component_roles> roles = std::nullopt;
   std::optional<offload_plan> plan = std::nullopt;
   std::shared_ptr<model_offload> custom_model_offload = nullptr;
-  at::Device compute_device{
-      at::kCPU}; ///< Where blocks run, whatever holds their weights meanwhile.
+  /// Where blocks run, whatever holds their weights meanwhile: the CPU, or a GPU with its number.
+  at::Device compute_device{at::kCPU};
 };
 
 /// A pipeline whose components are `torch::nn::Module`s. Keeps the modules alive.
@@ -72,6 +72,9 @@ public:
   /// goes through `call_through` or `hook_scope` with this registry. For a hookable module: its
   /// own.
   [[nodiscard]] hook_registry& hooks_of(const std::shared_ptr<torch::nn::Module>& module);
+
+  /// Refuses any but the compute device; for the CPU, any that does not compute on the host.
+  [[nodiscard]] result<void> check_device(const device_traits& target) const override;
 
   /// @throws ferry_error `not_found` if the pipeline has no such tensor, `unsupported` for one
   /// whose memory is not a plain storage on the CPU
