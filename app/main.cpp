@@ -25,6 +25,7 @@ constexpr std::array commands = {
 #ifdef FERRY_WITH_RUN
     add_run_command,
 #endif
+    add_trace_command,
     add_checkpoint_command,
     add_devices_command,
 };

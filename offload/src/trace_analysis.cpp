@@ -310,7 +310,9 @@ double rank_part::link_use() const noexcept {
 
 double rank_part::distance_to_bound() const noexcept {
   const auto bound = overlap.lower_bound();
-  return bound.count() == 0 ? 0 : ratio(overlap.compute + overlap.exposed_wait - bound, bound);
+  // What was on its way before the first block was asked for may be hidden altogether.
+  const auto beyond = overlap.compute + overlap.exposed_wait - bound;
+  return std::max(0.0, ratio(beyond, bound));
 }
 
 trace_report analyse(const trace& run) {

@@ -30,7 +30,7 @@ TEST_CASE("the program says its version and those of its libraries", "[app]") {
 }
 
 TEST_CASE("every command explains itself and its log level", "[app]") {
-  auto arguments = GENERATE(words{}, words{"checkpoint"}, words{"devices"});
+  auto arguments = GENERATE(words{}, words{"checkpoint"}, words{"devices"}, words{"trace"});
   arguments.push_back("--help");
 
   const auto done = run_program(arguments);
@@ -55,6 +55,8 @@ TEST_CASE("a command line that cannot be read is rejected in one line", "[app]")
       {{"--frob"}, "'--frob' is no command"},
       {{"devices", "extra"}, "extra"},
       {{"devices", "--log-level", "loud"}, "--log-level: loud not in {trace,debug"},
+      {{"trace"}, "FILE is required; see ferry trace --help"},
+      {{"trace", "t.json", "--longest", "-1"}, "--longest: Value -1 is no integer from 0"},
       {{"checkpoint"}, "FAMILY is required; see ferry checkpoint --help"},
       {{"checkpoint", "wan"}, "DIRECTORY is required; see ferry checkpoint --help"},
       {{"checkpoint", "frob", "x"}, "FAMILY: frob not in {flux,wan}"},

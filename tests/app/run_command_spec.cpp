@@ -477,6 +477,7 @@ TEST_CASE("the page on configuration names every option and no other", "[app]") 
   auto helped = options_in(run_program({"run", "--help"}).out);
   helped.merge(options_in(run_program({"checkpoint", "--help"}).out));
   helped.merge(options_in(run_program({"devices", "--help"}).out));
+  helped.merge(options_in(run_program({"trace", "--help"}).out));
   helped.insert("--version");
 
   CHECK(options_in(page) == helped);

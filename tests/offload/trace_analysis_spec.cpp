@@ -202,9 +202,10 @@ TEST_CASE("the message that freed the slot tells whose it was", "[offload][trace
 TEST_CASE("a block that was fetched on demand was demanded late", "[offload][trace_analysis]") {
   const auto late = last_late(story{}
                                   .copy(0, 0, 1)
-                                  .copy(1, 3, 5, 3)
+                                  .copy(7, 2, 4)
+                                  .copy(1, 4, 6, 3)
                                   .use(0, 1, 1, 3)
-                                  .use(1, 3, 5, 6)
+                                  .use(1, 3, 6, 7)
                                   .message("demand_block", 1, 0, 3, 3)
                                   .message("fetch_block", 1, 1, 3, 3, true));
 
@@ -312,18 +313,18 @@ TEST_CASE("tickets that count from 1 again do not mix up the fetches",
   CHECK(report.blocks[0].uses == 2);
 }
 
-/// A step of four blocks that run `passes` times, each bound by the link: their copies take 2 ms,
+/// A step of eight blocks that run `passes` times, each bound by the link: their copies take 2 ms,
 /// their bodies 1 ms.
 story link_bound(int passes) {
   story told;
   told.mark(mark_step_begins, 0);
-  for (int i = 0; i != 4 * passes; ++i) {
+  for (int i = 0; i != 8 * passes; ++i) {
     const auto ready = 2.0 * (i + 1);
     const auto before = i == 0 ? 0 : 2.0 * i + 1;
-    told.fetched_use(static_cast<std::uint32_t>(i % 4), static_cast<std::uint64_t>(i + 1),
+    told.fetched_use(static_cast<std::uint32_t>(i % 8), static_cast<std::uint64_t>(i + 1),
                      ready - 2, before, ready, ready + 1);
   }
-  told.mark(mark_step_ended, 8.0 * passes + 1);
+  told.mark(mark_step_ended, 16.0 * passes + 1);
   return told;
 }
 
@@ -331,7 +332,7 @@ TEST_CASE("a step bound by the link is told how many blocks to keep", "[offload]
   auto told = link_bound(1);
 
   CHECK(last_late(told).advice ==
-        "resident: 2 more blocks, spread (by the model a step takes 4.00 ms instead of 8.00 ms)");
+        "resident: 4 more blocks, spread (by the model a step takes 8.00 ms instead of 16.00 ms)");
 }
 
 TEST_CASE("two guidance branches bound by the link are told to share a weight pass",
@@ -339,7 +340,7 @@ TEST_CASE("two guidance branches bound by the link are told to share a weight pa
   auto told = link_bound(2);
 
   CHECK(last_late(told).advice == "share one weight pass between the two guidance branches (by the "
-                                  "model a step takes 8.00 ms instead of 16.00 ms)");
+                                  "model a step takes 16.00 ms instead of 32.00 ms)");
 }
 
 TEST_CASE("blocks of turning lengths are told to use another slot", "[offload][trace_analysis]") {

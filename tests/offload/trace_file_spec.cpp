@@ -175,8 +175,13 @@ TEST_CASE("every event of a trace is one of the trace event format", "[offload][
 
 TEST_CASE("arrows lead from the message that asks for a block over its copy to its use",
           "[offload][trace]") {
+  std::ostringstream out;
+  trace_writer writer(out);
+  write_small(writer);
+  writer.add(fetch(0, 7, 1'000'020ns, 1'000'030ns)); // The second part of the block.
+  writer.finish();
   json arrows = json::array();
-  for (const auto& event : json::parse(small_file()))
+  for (const auto& event : json::parse(out.str()))
     if (event.contains("id"))
       arrows.push_back(event);
 
@@ -281,6 +286,7 @@ TEST_CASE("the trace of another rank comes in on the same clock", "[offload][tra
   CHECK(one.device.back().what == "fetch");
   CHECK(one.device.back().enqueued == 1s + 1ns);
   CHECK(one.dropped == 4);
+  CHECK(one.marks[0].what.data() == one.marks[1].what.data());
 }
 
 } // namespace
