@@ -116,6 +116,14 @@ void store_rendezvous::poison(const failure& cause) noexcept {
   }
 }
 
+std::optional<failure> store_rendezvous::failed() noexcept {
+  try {
+    return poisoned();
+  } catch (const ferry_error& error) {
+    return unreachable(error.reason());
+  }
+}
+
 void fail_ranks(key_value_store& store, const failure& cause) {
   store.offer(failed_key, as_contribution(to_text(cause)));
 }

@@ -25,6 +25,7 @@ public:
   [[nodiscard]] result<contributions> meet(std::string_view key, const_bytes own,
                                            nanoseconds patience) override;
   void poison(const failure& cause) noexcept override;
+  [[nodiscard]] std::optional<failure> failed() noexcept override;
 
   /// Tells the ranks' processes to each other, and watches them from then on.
   [[nodiscard]] result<void> introduce(nanoseconds patience);

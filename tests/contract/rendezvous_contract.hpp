@@ -141,6 +141,19 @@ TEMPLATE_TEST_CASE("a poison fails whoever waits and whoever comes, with its cau
   CHECK(meet_as(*ends[2], "more", "", unlimited).error() == expected);
 }
 
+TEMPLATE_TEST_CASE("what failed the ranks is known to each without a meeting",
+                   "[contract][rendezvous]", FERRY_RENDEZVOUS_SUBJECTS) {
+  const auto ends = TestType::open(2);
+  const auto before = ends[0]->failed();
+
+  ends[1]->poison({.code = errc::io_failure, .detail = "the disk is full"});
+
+  CHECK_FALSE(before);
+  REQUIRE(ends[0]->failed());
+  CHECK(ends[0]->failed()->detail == "the disk is full");
+  CHECK(ends[0]->failed()->rank == 1);
+}
+
 TEMPLATE_TEST_CASE("a rank that leaves is named to those who wait for it", "[contract][rendezvous]",
                    FERRY_RENDEZVOUS_SUBJECTS) {
   auto ends = TestType::open(3);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,8 +47,14 @@ described_collective described(int rank, const exchange_window& window) {
 exchange::exchange(std::shared_ptr<shared_memory> shared, int rank, int size, nanoseconds patience,
                    peer_processes peers)
     : shared_(std::move(shared)), board_(shared_->bytes()), rank_(rank), size_(size),
-      patience_(patience), peers_(std::move(peers)) {
+      patience_(patience), peers_(std::move(peers)), members_(static_cast<std::size_t>(size)) {
   FERRY_ASSERT(shared_->bytes().size() == exchange_board::size(size));
+  std::iota(members_.begin(), members_.end(), 0);
+}
+
+void exchange::confine_to(std::vector<int> members) {
+  FERRY_ASSERT(std::ranges::find(members, rank_) != members.end());
+  members_ = std::move(members);
 }
 
 void exchange::gather(std::uint64_t number, mutable_bytes output, const_bytes shard,
@@ -77,6 +84,13 @@ void exchange::gather(std::uint64_t number, mutable_bytes output, const_bytes sh
   announce();
 }
 
+bool exchange::agree(std::uint64_t number, std::uint64_t shard_bytes, operation_tag tag) {
+  const auto part = board_.rank(rank_).written.load(std::memory_order_relaxed);
+  show(part, {}, shard_bytes, tag);
+  const auto shown = [&](int other) { return board_.rank(other).written.load() > part; };
+  return await(number, shown) && same_everywhere(number, part);
+}
+
 void exchange::show(std::uint64_t part, const_bytes piece, std::size_t shard_bytes,
                     operation_tag tag) {
   auto& own = board_.rank(rank_);
@@ -91,8 +105,9 @@ void exchange::show(std::uint64_t part, const_bytes piece, std::size_t shard_byt
 }
 
 bool exchange::same_everywhere(std::uint64_t number, std::uint64_t part) {
-  const auto reference = described(0, board_.rank(0).window_of(part));
-  for (int other = 1; other < size_; ++other) {
+  const auto first = members_.front();
+  const auto reference = described(first, board_.rank(first).window_of(part));
+  for (const int other : members_) {
     const auto theirs = described(other, board_.rank(other).window_of(part));
     if (theirs.same_as(reference))
       continue;
@@ -112,8 +127,8 @@ bool exchange::await(std::uint64_t number, const Condition& holds_for) {
     if (board_.head().cause.state.load() != 0)
       return false;
     auto holds = true;
-    for (int other = 0; other < size_ && holds; ++other)
-      holds = holds_for(other);
+    for (const int other : members_)
+      holds = holds && holds_for(other);
     if (holds)
       return true;
     if (!progress_possible(number, holds_for))
@@ -134,7 +149,7 @@ bool exchange::progress_possible(std::uint64_t number, const Condition& holds_fo
   auto possible = true;
   std::optional<int> left;
   std::optional<int> dead;
-  for (int other = 0; other < size_; ++other) {
+  for (const int other : members_) {
     const auto is_gone = peers_.gone(other); // Asked first: it may leave and end in between.
     const auto leaves_at = board_.rank(other).leaves_at.load();
     const auto has_left = leaves_at != 0 && leaves_at <= number;
@@ -157,7 +172,7 @@ template <class Condition>
 void exchange::expire(std::uint64_t number, const Condition& holds_for) {
   auto missing = std::string();
   auto first = std::optional<int>();
-  for (int other = 0; other < size_; ++other) {
+  for (const int other : members_) {
     if (holds_for(other))
       continue;
     missing += (first ? ", rank " : "rank ") + std::to_string(other);
@@ -188,7 +203,7 @@ void exchange::leave(std::uint64_t number) noexcept {
 }
 
 std::optional<failure> exchange::failed() {
-  for (int other = 0; other < size_; ++other) {
+  for (const int other : members_) {
     if (board_.head().cause.state.load() != 0)
       return read_cause();
     if (peers_.gone(other) && board_.rank(other).leaves_at.load() == 0)
@@ -197,6 +212,11 @@ std::optional<failure> exchange::failed() {
   if (board_.head().cause.state.load() != 0)
     return read_cause();
   return std::nullopt;
+}
+
+std::optional<int> exchange::ended_rank() const noexcept {
+  const auto found = std::ranges::find_if(members_, [&](int other) { return peers_.gone(other); });
+  return found == members_.end() ? std::nullopt : std::optional(*found);
 }
 
 failure exchange::read_cause() {

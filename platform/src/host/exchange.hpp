@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace ferry {
 
@@ -32,12 +33,19 @@ public:
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
+  /// Expects these ranks only, in ascending order: those that share the memory.
+  void confine_to(std::vector<int> members);
+
   /// Lets no further process map the shared memory.
   void close_descriptor() noexcept { shared_->close_descriptor(); }
 
   /// Takes part in collective `number`, counted from 1: blocks until `output` holds the shards of
   /// all ranks or the exchange has failed.
   void gather(std::uint64_t number, mutable_bytes output, const_bytes shard, operation_tag tag);
+
+  /// Takes part in collective `number` whose bytes go another way: blocks until all ranks have come
+  /// to it. Returns false if the exchange has failed, as it does if they mean different ones.
+  [[nodiscard]] bool agree(std::uint64_t number, std::uint64_t shard_bytes, operation_tag tag);
 
   /// Ends the exchange for all ranks, unless it has failed.
   void fail(const failure& cause) noexcept;
@@ -47,6 +55,9 @@ public:
 
   /// Returns the first failure, which may be that another rank has ended without leaving.
   [[nodiscard]] std::optional<failure> failed();
+
+  /// Returns a rank whose process is known to have ended, also after it has left.
+  [[nodiscard]] std::optional<int> ended_rank() const noexcept;
 
 private:
   template <class Condition>
@@ -66,6 +77,7 @@ private:
   int size_;
   nanoseconds patience_;
   peer_processes peers_;
+  std::vector<int> members_;
   std::atomic<std::uint64_t> turn_ = 1; ///< The collective whose turn it is on this rank.
 };
 

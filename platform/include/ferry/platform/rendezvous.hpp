@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,8 @@ using contributions = std::vector<std::vector<std::byte>>;
 /// The first failure of a rank, whether it poisoned, left, died or was late, fails the current and
 /// all later meetings of all ranks with that cause. Destroying an end is leaving: whoever waits for
 /// this rank fails. Where it hosts the store, that takes up to 2 s, until the others have left as
-/// well, so that they see the last of it. One thread at a time may `meet`; `poison` may be called
-/// by any.
+/// well, so that they see the last of it. One thread at a time may `meet`; `poison`
+/// and `failed` may be called by any.
 class rendezvous {
 public:
   rendezvous() = default;
@@ -45,6 +46,10 @@ public:
 
   /// Fails all ranks, unless they have failed already. A cause without a rank is this rank's.
   virtual void poison(const failure& cause) noexcept = 0;
+
+  /// Returns why the ranks have failed, as far as that is known without a meeting: somebody has
+  /// poisoned them or found one missing.
+  [[nodiscard]] virtual std::optional<failure> failed() noexcept = 0;
 };
 
 /// Connects ranks that are threads of this process, rank 0 first. @pre `size > 0`
