@@ -2,7 +2,7 @@
 # Each fence: a regular expression over #include lines, and the only paths that may match it.
 set(fences
   "<(cuda|cuda_runtime|cuda_runtime_api|driver_types)[.]h>;^(platform/src/cuda/|tests/support/fake_cuda[.])"
-  "<nccl[.]h>;^platform/src/nccl/"
+  "<nccl[.]h>;^(platform/src/nccl/|tests/support/fake_nccl[.])"
   "<(torch|ATen|c10)/;^(offload/torch|app/models|tests/torch|tests/models|tests/benchmarks|tests/field_cases)/"
   "<caf/;^(messages/include/ferry/messages/caf[.]hpp$|messages/src/workers[.]cpp$|tests/support/)"
   "<spdlog/;^platform/src/log[.]cpp$"

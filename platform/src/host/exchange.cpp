@@ -84,11 +84,60 @@ void exchange::gather(std::uint64_t number, mutable_bytes output, const_bytes sh
   announce();
 }
 
-bool exchange::agree(std::uint64_t number, std::uint64_t shard_bytes, operation_tag tag) {
-  const auto part = board_.rank(rank_).written.load(std::memory_order_relaxed);
-  show(part, {}, shard_bytes, tag);
-  const auto shown = [&](int other) { return board_.rank(other).written.load() > part; };
-  return await(number, shown) && same_everywhere(number, part);
+void exchange::plan(std::uint64_t number, std::uint64_t shard_bytes, operation_tag tag) noexcept {
+  auto& own = board_.rank(rank_);
+  auto& made = own.plan_of(number);
+  // What another rank may still look at stays; this plan is compared with none then.
+  const auto room = std::ranges::all_of(members_, [&](int other) {
+    return board_.rank(other).compared.load() + exchange_rank::plans_each > number;
+  });
+  if (room) {
+    made.shard_bytes = shard_bytes;
+    made.block = tag.block;
+    write_text(made.what, tag.what);
+    made.number.store(number + 1);
+  }
+  own.planned.store(number + 1);
+}
+
+void exchange::compare_plans() noexcept {
+  const auto lock = std::scoped_lock(comparing_);
+  auto& compared = board_.rank(rank_).compared;
+  for (auto number = compared.load(); all_planned(number) && same_plans(number); ++number)
+    compared.store(number + 1);
+}
+
+bool exchange::all_planned(std::uint64_t number) const noexcept {
+  return std::ranges::all_of(members_,
+                             [&](int other) { return board_.rank(other).planned.load() > number; });
+}
+
+bool exchange::same_plans(std::uint64_t number) {
+  std::optional<described_collective> reference;
+  for (const int other : members_) {
+    const auto& made = board_.rank(other).plan_of(number);
+    if (made.number.load() != number + 1)
+      continue;
+    const auto theirs =
+        described_collective{other, read_text(made.what), made.block, made.shard_bytes};
+    if (!reference)
+      reference = theirs;
+    if (theirs.same_as(*reference))
+      continue;
+    fail({.code = errc::invalid_argument,
+          .detail = disagreement(number, theirs, *reference),
+          .rank = other});
+    return false;
+  }
+  return true;
+}
+
+bool exchange::come_to(std::uint64_t number) {
+  auto& own = board_.rank(rank_);
+  const auto turn = own.written.load(std::memory_order_relaxed) + 1;
+  own.written.store(turn);
+  announce();
+  return await(number, [&](int other) { return board_.rank(other).written.load() >= turn; });
 }
 
 void exchange::show(std::uint64_t part, const_bytes piece, std::size_t shard_bytes,

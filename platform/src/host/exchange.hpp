@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -43,9 +44,18 @@ public:
   /// all ranks or the exchange has failed.
   void gather(std::uint64_t number, mutable_bytes output, const_bytes shard, operation_tag tag);
 
-  /// Takes part in collective `number` whose bytes go another way: blocks until all ranks have come
-  /// to it. Returns false if the exchange has failed, as it does if they mean different ones.
-  [[nodiscard]] bool agree(std::uint64_t number, std::uint64_t shard_bytes, operation_tag tag);
+  // Collectives whose bytes go another way, counted from 0 or 1.
+
+  /// Says what this rank means by collective `number`, before it is enqueued. Never waits.
+  void plan(std::uint64_t number, std::uint64_t shard_bytes, operation_tag tag) noexcept;
+
+  /// Compares what all ranks have said so far, and ends the exchange if they mean different
+  /// collectives. Whoever has seen the end of one finds it compared afterwards. Thread-safe.
+  void compare_plans() noexcept;
+
+  /// Comes to the collective after the last one: blocks until all ranks have. Returns false if the
+  /// exchange has failed.
+  [[nodiscard]] bool come_to(std::uint64_t number);
 
   /// Ends the exchange for all ranks, unless it has failed.
   void fail(const failure& cause) noexcept;
@@ -68,6 +78,8 @@ private:
   void expire(std::uint64_t number, const Condition& holds_for);
   void show(std::uint64_t part, const_bytes piece, std::size_t shard_bytes, operation_tag tag);
   [[nodiscard]] bool same_everywhere(std::uint64_t number, std::uint64_t part);
+  [[nodiscard]] bool all_planned(std::uint64_t number) const noexcept;
+  [[nodiscard]] bool same_plans(std::uint64_t number);
   void announce() noexcept;
   [[nodiscard]] failure read_cause();
 
@@ -78,6 +90,7 @@ private:
   nanoseconds patience_;
   peer_processes peers_;
   std::vector<int> members_;
+  std::mutex comparing_;
   std::atomic<std::uint64_t> turn_ = 1; ///< The collective whose turn it is on this rank.
 };
 

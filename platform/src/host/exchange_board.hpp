@@ -26,6 +26,14 @@ struct exchange_window {
   alignas(64) std::array<std::byte, capacity> bytes;
 };
 
+/// What a rank means by a collective that it is about to enqueue, where the bytes go another way.
+struct exchange_plan {
+  std::atomic<std::uint64_t> number; ///< Of the collective, plus 1. Written last.
+  std::uint64_t shard_bytes;
+  std::uint32_t block;
+  std::array<char, 52> what; ///< Ends in a zero.
+};
+
 struct exchange_rank {
   /// While one is read, the next is written. Two are enough: who shows a part has copied all
   /// before, and nobody writes a window again before all have shown the part between.
@@ -35,6 +43,16 @@ struct exchange_rank {
   std::atomic<std::uint64_t> leaves_at; ///< The collective it will not join, once its end is gone.
   alignas(64) std::array<exchange_window, windows_each> windows;
 
+  /// How far a rank may be ahead of another and still be compared with it.
+  static constexpr std::uint64_t plans_each = 4096;
+
+  alignas(64) std::atomic<std::uint64_t> planned;  ///< Collectives that it has a plan of.
+  alignas(64) std::atomic<std::uint64_t> compared; ///< Of these, those it compared with the others.
+  std::array<exchange_plan, plans_each> plans;
+
+  [[nodiscard]] exchange_plan& plan_of(std::uint64_t number) noexcept {
+    return plans[number % plans_each];
+  }
   [[nodiscard]] exchange_window& window_of(std::uint64_t part) noexcept {
     return windows[part % windows_each];
   }

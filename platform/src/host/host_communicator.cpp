@@ -4,6 +4,7 @@
 #include "host/host_communicator.hpp"
 
 #include "ferry/platform/host_communicator.hpp"
+#include "host/host_collective.hpp"
 
 #include <string>
 #include <utility>
@@ -33,8 +34,8 @@ void host_communicator::all_gather(stream_id stream, mutable_bytes output, const
                             " failed before collective " + std::to_string(number)});
   };
   try {
-    device_->gather(
-        stream, tag, (ranks - 1) * shard.size(),
+    host_collective::enqueue(
+        *device_, stream, tag, (ranks - 1) * shard.size(),
         [shared = exchange_, device_lost, number = next_, output, shard, tag](bool device_works) {
           if (device_works)
             shared->gather(number, output, shard, tag);

@@ -73,7 +73,7 @@ public:
   void detach(operation_observer& observer) noexcept override;
 
 private:
-  friend class host_communicator;
+  friend struct host_collective;
   class state;
 
   /// Enqueues the exchange of a collective, which is told whether the device still works.

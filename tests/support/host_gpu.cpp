@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "support/host_gpu.hpp"
+
+#include "host/host_collective.hpp"
+
+#include <utility>
+
+namespace ferry::test {
+
+host_gpu::host_gpu(int index, std::size_t memory, std::shared_ptr<fake_nccl> library)
+    : index_(index), library_(std::move(library)), inner_(host_device_options{.memory = memory}) {}
+
+host_gpu::~host_gpu() {
+  dismiss_guests();
+}
+
+std::string host_gpu::bus_id() const {
+  return "0000:0" + std::to_string(index_) + ":00.0";
+}
+
+void* host_gpu::native_stream(stream_id stream) const {
+  const auto lock = std::scoped_lock(mutex_);
+  return streams_.at(stream).get();
+}
+
+stream_id host_gpu::adopt_stream(void*, std::string_view) {
+  throw device_error(errc::unsupported, "adopt_stream", "this is no GPU");
+}
+
+void host_gpu::gather(stream_id stream, operation_tag, std::uint64_t,
+                      const std::function<void(void* native)>& enqueue) {
+  enqueue(native_stream(stream));
+}
+
+stream_id host_gpu::create_stream(std::string_view name) {
+  const auto made = inner_.create_stream(name);
+  const auto lock = std::scoped_lock(mutex_);
+  streams_[made] = std::make_unique<fake_nccl::native_stream>(
+      fake_nccl::native_stream{[this, made](std::function<void()> work) {
+        host_collective::enqueue(inner_, made, {.what = "gather"}, 0,
+                                 [work = std::move(work)](bool) { work(); });
+      }});
+  return made;
+}
+
+void host_gpu::destroy_stream(stream_id stream) noexcept {
+  inner_.destroy_stream(stream);
+  const auto lock = std::scoped_lock(mutex_);
+  streams_.erase(stream);
+}
+
+} // namespace ferry::test
