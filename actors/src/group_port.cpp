@@ -75,7 +75,8 @@ void group_port::order(group_id group, const group_board::holding& held, stream_
     entered.used_on.push_back(on);
   }
   const std::array<const_bytes, 1> reads{entered.stager->region()};
-  owner.compute(on, {.reads = reads, .tag = {.what = "compute"}});
+  for (std::size_t i = 0; i != entered.computes; ++i)
+    owner.compute(on, {.reads = reads, .tag = {.what = "compute"}});
   if (is_new && owner.traits().computes_on_host)
     owner.settle(on);
 }

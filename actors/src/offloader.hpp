@@ -85,7 +85,7 @@ private:
   [[nodiscard]] rank_place where() const noexcept;
   void leave_ranks_because(const failure& cause);
   [[noreturn]] void refuse_start(failure cause);
-  [[nodiscard]] slot_numbers slots() const noexcept;
+  [[nodiscard]] slot_numbers slots_of(const offload_config& config) const noexcept;
   void check_idle() const;
 
   // Disable, also of what was half enabled: close the ring, drain the streams, take everything
@@ -232,6 +232,7 @@ private:
 
   std::shared_ptr<device> owner_;
   offloader_options options_;
+  slot_numbers slots_; ///< Of the backend that is enabled.
   host_memory_actor host_memory_;
   copy_stream_actor copies_;
   block_prefetcher_actor prefetcher_;

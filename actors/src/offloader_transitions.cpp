@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <ferry/offload/slot_depth.hpp>
 #include <ferry/platform/log.hpp>
 
 #include "guarded.hpp"
 #include "offloader.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ferry {
@@ -28,6 +30,7 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
     claim_ = std::move(*claim);
     return vote_without_blocks(message, std::move(*placed));
   }
+  slots_ = slots_of(message.config);
   auto planned = attempt([&] { return plan(message); });
   if (!planned)
     refuse_start(std::move(planned.error()));
@@ -40,12 +43,12 @@ caf::result<enabled> offloader::enable(const enable_pipeline& message) {
     });
     if (!weights)
       refuse_start(std::move(weights.error()));
-    ballot_ = make_ballot(owner_->traits().name, (*planned)->pipeline, message.config,
-                          options_.slots, std::move(*weights));
+    ballot_ = make_ballot(owner_->traits().name, (*planned)->pipeline, message.config, slots_.first,
+                          std::move(*weights));
   }
   auto made = std::make_unique<placement>(*owner_, message.subject,
                                           left_weights{message.lease, message.transforms},
-                                          std::move(**planned), slots(), options_.memory_nodes);
+                                          std::move(**planned), slots_, options_.memory_nodes);
   claim_ = std::move(*claim);
   return place(std::move(made), message.stamp);
 }
@@ -88,7 +91,7 @@ caf::result<enabled> offloader::vote_without_blocks(const enable_pipeline& messa
   if (!options_.peers)
     return answer;
   ballot_ = make_ballot(owner_->traits().name, message.subject->type_name(), message.config,
-                        options_.slots, {});
+                        slots_of(message.config).first, {});
   phase_ = phase::enabling;
   enabling_ = make_response_promise<enabled>();
   owe(enabling_);
@@ -111,7 +114,8 @@ caf::result<enabled> offloader::vote_without_blocks(const enable_pipeline& messa
 caf::result<enabled> offloader::enable(const enable_weights& message) {
   check_idle();
   FERRY_ASSERT(message.weights != nullptr);
-  return place(std::make_unique<placement>(*owner_, message.weights, slots()), message.stamp);
+  slots_ = slots_of({});
+  return place(std::make_unique<placement>(*owner_, message.weights, slots_), message.stamp);
 }
 
 // Before anything is resolved: what a pipeline does by itself needs no plan of ours.
@@ -158,8 +162,11 @@ answered offloader::disable_delegate(const causal_stamp& stamp) {
   return {owner_->stamp()};
 }
 
-slot_numbers offloader::slots() const noexcept {
-  return {options_.slots, options_.most_slots.value_or(options_.slots)};
+slot_numbers offloader::slots_of(const offload_config& config) const noexcept {
+  const auto first = config.slots.value_or(options_.slots);
+  if (config.more_slots && !options_.peers)
+    return {first, std::max(first, most_useful_slots)};
+  return {first, config.slots ? first : options_.most_slots.value_or(first)};
 }
 
 void offloader::check_idle() const {
@@ -234,7 +241,7 @@ void offloader::take_memory(const pin_plan& pins, const causal_stamp& stamp) {
 result<causal_stamp> offloader::carve(const causal_stamp& stamp) {
   return attempt([&] {
     const host_thread::scope scope{*me_, stamp};
-    const auto fits = check_memory(placement_->plan().transfers, options_.slots,
+    const auto fits = check_memory(placement_->plan().transfers, slots_.first,
                                    options_.device_memory, owner_->memory());
     if (!fits)
       throw ferry_error{fits.error()};
@@ -360,7 +367,7 @@ void offloader::finish_enable(const causal_stamp& primed) {
   const auto& transfers = placement_->plan().transfers;
   log(log_level::info, "ferry.actors",
       "enable backend blocks=" + std::to_string(transfers.blocks.size()) + " slots=" +
-          std::to_string(options_.slots) + " slot_bytes=" + std::to_string(transfers.slot_bytes) +
+          std::to_string(slots_.first) + " slot_bytes=" + std::to_string(transfers.slot_bytes) +
           " resident_bytes=" + std::to_string(transfers.resident_bytes));
   if (const auto left = placement_->pageable_stores(); left != 0)
     log(log_level::warn, "ferry.actors",

@@ -20,8 +20,11 @@ std::vector<std::vector<group_id>> excludes_of(const transfer_plan& plan) {
 staging::staging(device& owner, const transfer_plan& plan)
     : owner_(&owner), board_(excludes_of(plan)) {
   for (const auto& each : plan.groups)
-    groups_.push_back(
-        {.path = each.path, .excludes = each.excludes, .stager = nullptr, .used_on = {}});
+    groups_.push_back({.path = each.path,
+                       .excludes = each.excludes,
+                       .computes = each.computes,
+                       .stager = nullptr,
+                       .used_on = {}});
 }
 
 staging::group& staging::at(group_id id) noexcept {

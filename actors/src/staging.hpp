@@ -32,6 +32,7 @@ public:
   struct group {
     std::string path;
     std::vector<group_id> excludes;
+    std::size_t computes = 1;              ///< Blocks that one use of it runs.
     std::unique_ptr<module_stager> stager; ///< Null for a group that only makes others leave.
     /// The compute streams that have used it since it came. Of the model thread.
     std::vector<stream_id> used_on = {};

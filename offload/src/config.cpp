@@ -39,6 +39,12 @@ constexpr spelling<chunk_transport> transports[]{
     {chunk_transport::group_scatter_ag, "group_scatter_ag"},
 };
 
+constexpr spelling<residency> residencies[]{
+    {residency::spread, "spread"},
+    {residency::leading, "leading"},
+    {residency::strided, "strided"},
+};
+
 } // namespace
 
 std::string_view to_string(offload_strategy strategy) noexcept {
@@ -56,6 +62,9 @@ std::string_view to_string(pin_failure_policy policy) noexcept {
 std::string_view to_string(chunk_transport transport) noexcept {
   return spell(transports, transport);
 }
+std::string_view to_string(residency which) noexcept {
+  return spell(residencies, which);
+}
 
 std::optional<offload_strategy> strategy_from(std::string_view text) noexcept {
   return unspell(strategies, text);
@@ -71,6 +80,13 @@ std::optional<pin_failure_policy> pin_policy_from(std::string_view text) noexcep
 }
 std::optional<chunk_transport> transport_from(std::string_view text) noexcept {
   return unspell(transports, text);
+}
+std::optional<residency> residency_from(std::string_view text) noexcept {
+  return unspell(residencies, text);
+}
+
+bool resident_options::any() const noexcept {
+  return layers > 0 || bytes.value_or(0) > 0 || !blocks.empty();
 }
 
 bool offload_config::offloads(component_name name) const noexcept {

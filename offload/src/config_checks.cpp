@@ -170,8 +170,8 @@ result<void> check_beside_compact(const legacy_options& options) {
 
 result<void> check_combinations(const offload_config& config, const legacy_options& options) {
   if (config.strategy == offload_strategy::distributed_layer_wise) {
-    if (config.resident_layers > 0 && config.uses_allgather(component_name::dit)) {
-      return refuse("dlo_resident_layers is " + std::to_string(config.resident_layers) +
+    if (config.resident.layers > 0 && config.uses_allgather(component_name::dit)) {
+      return refuse("dlo_resident_layers is " + std::to_string(config.resident.layers) +
                     " with dlo_use_allgather true; expected 0, or dlo_use_allgather false");
     }
     if (config.use_hsdp && config.any_allgather()) {

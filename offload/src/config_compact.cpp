@@ -3,12 +3,15 @@
 
 #include "ferry/offload/config_compact.hpp"
 
+#include <ferry/platform/quantity.hpp>
+
 #include "strict_json.hpp"
 
 #include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -16,8 +19,11 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view subject = "the offload configuration";
-constexpr std::string_view top_level_keys[]{"mode", "components", "layer_options", "pin_memory"};
-constexpr std::string_view option_keys[]{"weight_transfer", "resident_layers"};
+constexpr std::string_view top_level_keys[]{"mode", "components", "layer_options", "slots",
+                                            "pin_memory"};
+constexpr std::size_t most_slots = 64;
+constexpr std::string_view option_keys[]{"weight_transfer", "resident_layers", "resident_bytes",
+                                         "resident_blocks", "residency"};
 constexpr int deepest = 8;
 
 tl::unexpected<failure> wrong_type(std::string_view what, const json& value,
@@ -83,7 +89,7 @@ result<void> check_top_level(const json& value, compact_config&) {
   }
   if (!unknown.empty()) {
     return contradiction(std::string{subject} + " contains " + unknown +
-                         "; expected only mode, components, layer_options and pin_memory");
+                         "; expected only mode, components, layer_options, slots and pin_memory");
   }
   for (const auto* required : {"mode", "components"}) {
     if (!value.contains(required)) {
@@ -167,7 +173,8 @@ result<void> check_options_shape(const json& value, compact_config& into) {
     for (const auto& [key, ignored] : options.items()) {
       if (!is_one_of(option_keys, key)) {
         return contradiction("layer_options." + component + " contains " + shown(key) +
-                             "; expected weight_transfer or resident_layers");
+                             "; expected weight_transfer, resident_layers, resident_bytes, "
+                             "resident_blocks or residency");
       }
     }
     return {};
@@ -209,13 +216,106 @@ result<void> read_resident_layers(const json& value, compact_config& into) {
                      [&](const std::string& component, const std::string& name,
                          const json& count) -> result<void> {
                        if (component == "dit") {
-                         into.resident_layers = count.get<std::size_t>();
+                         into.resident.layers = count.get<std::size_t>();
                        } else if (count != 0) {
                          return wrong_value(name, count,
                                             "0; only dit keeps leading layers on the device");
                        }
                        return {};
                      });
+}
+
+result<void> only_of_denoisers(const std::string& component, const std::string& name,
+                               const json& value) {
+  return component == "dit" ? result<void>{}
+                            : wrong_value(name, value, "none; only dit keeps blocks on the device");
+}
+
+result<void> read_resident_bytes(const json& value, compact_config& into) {
+  constexpr auto expected = "an integer >= 0, or a size such as 2.4GB";
+  return each_option(value, "resident_bytes",
+                     [&](const std::string& component, const std::string& name,
+                         const json& bytes) -> result<void> {
+                       if (bytes.is_string()) {
+                         const auto size = parse_bytes(bytes.get_ref<const std::string&>());
+                         if (!size) {
+                           return wrong_value(name, bytes, expected);
+                         }
+                         into.resident.bytes = *size;
+                       } else if (!bytes.is_number_integer()) {
+                         return wrong_type(name, bytes, expected);
+                       } else if (!bytes.is_number_unsigned()) {
+                         return wrong_value(name, bytes, expected);
+                       } else {
+                         into.resident.bytes = bytes.get<std::size_t>();
+                       }
+                       return only_of_denoisers(component, name, bytes);
+                     });
+}
+
+result<void> read_resident_blocks(const json& value, compact_config& into) {
+  constexpr auto expected = "a list of block numbers, integers >= 0";
+  return each_option(value, "resident_blocks",
+                     [&](const std::string& component, const std::string& name,
+                         const json& blocks) -> result<void> {
+                       if (!blocks.is_array() || !std::ranges::all_of(blocks, [](const json& each) {
+                             return each.is_number_integer();
+                           })) {
+                         return wrong_type(name, blocks, expected);
+                       }
+                       if (!std::ranges::all_of(blocks, [](const json& each) {
+                             return each.is_number_unsigned();
+                           })) {
+                         return wrong_value(name, blocks, expected);
+                       }
+                       auto& numbers = into.resident.blocks;
+                       numbers = blocks.get<std::vector<std::size_t>>();
+                       std::ranges::sort(numbers);
+                       if (std::ranges::adjacent_find(numbers) != numbers.end()) {
+                         return wrong_value(name, blocks, "each block once");
+                       }
+                       return only_of_denoisers(component, name, blocks);
+                     });
+}
+
+result<void> read_residency(const json& value, compact_config& into) {
+  constexpr auto expected = "spread, leading or strided";
+  return each_option(value, "residency",
+                     [&](const std::string& component, const std::string& name,
+                         const json& which) -> result<void> {
+                       if (!which.is_string()) {
+                         return wrong_type(name, which, expected);
+                       }
+                       const auto known = residency_from(which.get_ref<const std::string&>());
+                       if (!known) {
+                         return wrong_value(name, which, expected);
+                       }
+                       into.resident.which = *known;
+                       return only_of_denoisers(component, name, which);
+                     });
+}
+
+result<void> read_slots(const json& value, compact_config& into) {
+  constexpr auto expected = "an integer from 1 to 64, or auto";
+  const auto found = value.find("slots");
+  if (found == value.end()) {
+    return {};
+  }
+  if (*found == "auto") {
+    into.more_slots = true;
+    return {};
+  }
+  if (found->is_string()) {
+    return wrong_value("slots", *found, expected);
+  }
+  if (!found->is_number_integer()) {
+    return wrong_type("slots", *found, expected);
+  }
+  if (!found->is_number_unsigned() || *found == 0 || *found > most_slots) {
+    return wrong_value("slots", *found, expected);
+  }
+  into.slots = found->get<std::size_t>();
+  return {};
 }
 
 result<void> read_pin_memory(const json& value, compact_config& into) {
@@ -230,6 +330,32 @@ result<void> read_pin_memory(const json& value, compact_config& into) {
   return {};
 }
 
+/// Refuses residents that are given in two ways, and of what ranks gather.
+result<void> check_residents(const json& value, const compact_config& config) {
+  if (!config.resident.any()) {
+    return {};
+  }
+  const auto& options = value["layer_options"]["dit"];
+  std::vector<std::string> given;
+  for (const auto* name : {"resident_layers", "resident_bytes", "resident_blocks"}) {
+    if (options.contains(name) && options[name] != 0) {
+      given.push_back("dit." + std::string{name} + " is " + shown(options[name]));
+    }
+  }
+  if (given.size() > 1) {
+    return contradiction(given[0] + " and " + given[1] + "; expected one of them");
+  }
+  if (options.contains("residency") && !config.resident.blocks.empty()) {
+    return contradiction(given[0] + " and dit.residency is " + shown(options["residency"]) +
+                         "; expected residency with resident_layers or resident_bytes");
+  }
+  if (config.transfer_of(component_name::dit) == weight_transfer::allgather) {
+    return contradiction(given[0] + " and dit.weight_transfer is allgather; expected 0 resident "
+                                    "layers, or rank-local");
+  }
+  return {};
+}
+
 result<void> check_combinations(const json& value, compact_config& into) {
   if (into.mode == offload_mode::module && value.contains("layer_options")) {
     std::string named;
@@ -241,13 +367,11 @@ result<void> check_combinations(const json& value, compact_config& into) {
                            " with mode module; expected no layer_options, or mode layer");
     }
   }
-  if (into.resident_layers > 0 &&
-      into.transfer_of(component_name::dit) == weight_transfer::allgather) {
-    return contradiction(
-        "dit.resident_layers is " + std::to_string(into.resident_layers) +
-        " and dit.weight_transfer is allgather; expected 0 resident layers, or rank-local");
+  if (into.mode == offload_mode::module && value.contains("slots")) {
+    return contradiction("slots is " + shown(value["slots"]) +
+                         " with mode module; expected no slots, or mode layer");
   }
-  return {};
+  return check_residents(value, into);
 }
 
 } // namespace
@@ -263,8 +387,8 @@ offload_strategy compact_config::strategy() const noexcept {
   }
   const auto gathers = std::ranges::any_of(
       transfers, [](const auto& each) { return each.second == weight_transfer::allgather; });
-  return gathers || resident_layers > 0 ? offload_strategy::distributed_layer_wise
-                                        : offload_strategy::layer_wise;
+  return gathers || resident.any() ? offload_strategy::distributed_layer_wise
+                                   : offload_strategy::layer_wise;
 }
 
 result<std::optional<compact_config>> parse_compact_config(std::string_view text) {
@@ -278,7 +402,8 @@ result<std::optional<compact_config>> parse_compact_config(std::string_view text
   compact_config config;
   for (const auto step :
        {check_top_level, read_mode, read_components, check_options_shape, read_transfers,
-        read_resident_layers, read_pin_memory, check_combinations}) {
+        read_resident_layers, read_resident_bytes, read_resident_blocks, read_residency, read_slots,
+        read_pin_memory, check_combinations}) {
     if (auto done = step(*value, config); !done) {
       return tl::unexpected(done.error());
     }

@@ -13,19 +13,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view members[]{"strategy",
-                                     "components",
-                                     "transfers",
-                                     "resident_layers",
-                                     "pin_memory",
-                                     "keep_mapped",
-                                     "use_hsdp",
-                                     "group_size",
-                                     "chunk_bytes",
-                                     "pin_budget_bytes",
-                                     "registration_limit_gib",
-                                     "on_pin_failure",
-                                     "transport"};
+constexpr std::string_view members[]{
+    "strategy",       "components",      "transfers",        "resident_layers",
+    "resident_bytes", "resident_blocks", "residency",        "slots",
+    "more_slots",     "pin_memory",      "keep_mapped",      "use_hsdp",
+    "group_size",     "chunk_bytes",     "pin_budget_bytes", "registration_limit_gib",
+    "on_pin_failure", "transport"};
 constexpr int deepest = 4;
 
 /// Stops reading at the first member at fault.
@@ -68,6 +61,19 @@ std::size_t read_count(std::string_view what, const json& value, std::size_t lea
     refuse(errc::invalid_config, unexpected_value(what, value, expected));
   }
   return count;
+}
+
+std::vector<std::size_t> read_numbers(std::string_view what, const json& value) {
+  if (!value.is_array()) {
+    refuse(errc::invalid_type, unexpected_value(what, value, "a list"));
+  }
+  std::vector<std::size_t> numbers;
+  for (const auto& each : value) {
+    numbers.push_back(read_count("an entry of " + std::string{what}, each,
+                                 numbers.empty() ? 0 : numbers.back() + 1,
+                                 std::numeric_limits<std::size_t>::max()));
+  }
+  return numbers;
 }
 
 double read_limit(std::string_view what, const json& value) {
@@ -118,7 +124,16 @@ offload_config read_members(const json& value) {
   config.strategy = read_name("strategy", value["strategy"], strategy_from);
   config.components = read_selection(value["components"]);
   config.transfers = read_transfers(value["transfers"]);
-  config.resident_layers = read_count("resident_layers", value["resident_layers"], 0, unlimited);
+  config.resident.layers = read_count("resident_layers", value["resident_layers"], 0, unlimited);
+  if (!value["resident_bytes"].is_null()) {
+    config.resident.bytes = read_count("resident_bytes", value["resident_bytes"], 0, unlimited);
+  }
+  config.resident.blocks = read_numbers("resident_blocks", value["resident_blocks"]);
+  config.resident.which = read_name("residency", value["residency"], residency_from);
+  if (!value["slots"].is_null()) {
+    config.slots = read_count("slots", value["slots"], 1, unlimited);
+  }
+  config.more_slots = read_flag("more_slots", value["more_slots"]);
   config.pin_memory = read_flag("pin_memory", value["pin_memory"]);
   config.keep_mapped = read_flag("keep_mapped", value["keep_mapped"]);
   config.use_hsdp = read_flag("use_hsdp", value["use_hsdp"]);
@@ -152,7 +167,18 @@ std::string to_json(const offload_config& config) {
   for (const auto& [name, transfer] : config.transfers) {
     value["transfers"][std::string{to_string(name)}] = to_string(transfer);
   }
-  value["resident_layers"] = config.resident_layers;
+  value["resident_layers"] = config.resident.layers;
+  value["resident_bytes"] = nullptr;
+  if (config.resident.bytes) {
+    value["resident_bytes"] = *config.resident.bytes;
+  }
+  value["resident_blocks"] = config.resident.blocks;
+  value["residency"] = to_string(config.resident.which);
+  value["slots"] = nullptr;
+  if (config.slots) {
+    value["slots"] = *config.slots;
+  }
+  value["more_slots"] = config.more_slots;
   value["pin_memory"] = config.pin_memory;
   value["keep_mapped"] = config.keep_mapped;
   value["use_hsdp"] = config.use_hsdp;

@@ -54,7 +54,9 @@ offload_config from_compact(const compact_config& compact, const legacy_options&
   for (const auto name : all_component_names) {
     config.transfers[name] = compact.transfer_of(name);
   }
-  config.resident_layers = compact.resident_layers;
+  config.resident = compact.resident;
+  config.slots = compact.slots;
+  config.more_slots = compact.more_slots;
   config.pin_memory = compact.pin_memory.value_or(options.pin_cpu_memory);
   return config;
 }
@@ -78,7 +80,8 @@ config_resolution from_legacy(const legacy_options& options) {
   if (options.dlo_use_allgather) {
     config.transfers[component_name::dit] = weight_transfer::allgather;
   }
-  config.resident_layers = static_cast<std::size_t>(options.dlo_resident_layers);
+  config.resident = {.layers = static_cast<std::size_t>(options.dlo_resident_layers),
+                     .which = residency::leading};
   config.pin_memory = options.pin_cpu_memory;
   return resolved;
 }
@@ -184,7 +187,7 @@ result<config_resolution> resolve_config(std::optional<std::string_view> compact
              : " under " + std::string{to_string(resolved.config.strategy)}));
   }
   if (resolved.config.strategy == offload_strategy::distributed_layer_wise &&
-      !resolved.config.any_allgather() && resolved.config.resident_layers == 0) {
+      !resolved.config.any_allgather() && !resolved.config.resident.any()) {
     resolved.notes.emplace_back("distributed layerwise offload runs without collectives; every "
                                 "selected component is rank-local");
   }

@@ -83,6 +83,7 @@ std::vector<planned_group> plan_groups(std::vector<group_draft> drafts) {
     made.id = ids[i];
     made.path = std::move(drafts[i].path);
     made.layout = std::move(drafts[i].layout);
+    made.computes = drafts[i].computes;
     for (const auto& entry : drafts[i].entries)
       made.entries.push_back(entry->identity());
     for (const auto j : leaving[i])

@@ -19,7 +19,8 @@ struct group_draft {
   std::string path = {};
   std::vector<std::shared_ptr<const module_node>> entries = {};
   group_side side = group_side::dit;
-  bool resident = false; ///< Its tensors stay: it only makes others leave.
+  std::size_t computes = 1; ///< Blocks that one use of it runs.
+  bool resident = false;    ///< Its tensors stay: it only makes others leave.
   packed_layout layout = {};
 };
 

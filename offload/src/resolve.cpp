@@ -3,9 +3,13 @@
 
 #include "ferry/offload/resolve.hpp"
 
+#include <ferry/offload/packing.hpp>
+#include <ferry/offload/residency.hpp>
+
 #include "blocks.hpp"
 #include "findings.hpp"
 #include "ownership.hpp"
+#include "subtree.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -15,6 +19,20 @@ namespace ferry {
 namespace {
 
 constexpr std::string_view text_encoder_type = "text_encoder";
+
+/// Returns what a block takes on the device.
+std::size_t packed_bytes(const node_ptr& block) {
+  std::vector<tensor_info> tensors;
+  node_ids visited;
+  visit_subtree("", block, visited, [&](const std::string&, const module_node& each) {
+    for (auto& tensor : each.tensors()) {
+      if (tensor.role != tensor_role::unregistered) {
+        tensors.push_back(std::move(tensor));
+      }
+    }
+  });
+  return pack(tensors).bytes;
+}
 
 /// One resolution from start to end.
 class resolver {
@@ -128,15 +146,24 @@ private:
     }
   }
 
+  /// Returns which residents were asked for.
+  [[nodiscard]] std::string wish() const {
+    const auto& resident = config_.resident;
+    if (resident.bytes) {
+      return "dit.resident_bytes is " + std::to_string(*resident.bytes);
+    }
+    return resident.blocks.empty()
+               ? "dit.resident_layers is " + std::to_string(resident.layers)
+               : "dit.resident_blocks has " + std::to_string(resident.blocks.size()) + " blocks";
+  }
+
   void check_resident_layers() {
     const auto declared = std::ranges::any_of(found_.dits, [this](const auto& each) {
       return plan_.resident_dit_paths.contains(each.path);
     });
-    if (config_.resident_layers > 0 && is(offload_strategy::distributed_layer_wise) && !declared &&
+    if (config_.resident.any() && is(offload_strategy::distributed_layer_wise) && !declared &&
         !found_.dits.empty()) {
-      notes_.object("dit",
-                    "dit.resident_layers is " + std::to_string(config_.resident_layers) +
-                        " and no DiT is declared in resident_dit_paths; expected 0",
+      notes_.object("dit", wish() + " and no DiT is declared in resident_dit_paths; expected 0",
                     "every block is streamed");
     }
   }
@@ -144,11 +171,15 @@ private:
   resolved_component resolve_dit(const discovered_component& dit) {
     resolved_component resolved{.path = dit.path, .node = dit.node};
     resolved.selected = offloads_anything() && config_.offloads(component_name::dit);
+    if (resolved.selected && is(offload_strategy::model_level)) {
+      findings unsaid;
+      resolved.blocks_inside = find_dit_blocks(dit, plan_, unsaid).blocks.size();
+    }
     if (!resolved.selected || !streams()) {
       return resolved;
     }
     auto stack = find_dit_blocks(dit, plan_, notes_);
-    if (stack.blocks.empty() || !split_head(dit, stack)) {
+    if (stack.blocks.empty() || !split_residents(dit, stack)) {
       return resolved;
     }
     if (is(offload_strategy::distributed_layer_wise)) {
@@ -158,33 +189,67 @@ private:
     return resolved;
   }
 
-  /// Decides how many blocks stay. Returns false if too few are left to stream any.
-  bool split_head(const discovered_component& dit, block_stack& stack) {
+  /// Decides which blocks stay. Returns false if too few are left to stream any.
+  bool split_residents(const discovered_component& dit, block_stack& stack) {
     const auto distributed = is(offload_strategy::distributed_layer_wise);
     const auto count = stack.blocks.size();
     if (!distributed || plan_.resident_dit_paths.contains(dit.path)) {
-      stack.resident_head = std::min(config_.resident_layers, count);
-      if (config_.resident_layers > count) {
-        notes_.warn("dit.resident_layers is " + std::to_string(config_.resident_layers) + " and " +
-                    dit.path + " has " + std::to_string(count) +
-                    " blocks; all of them are resident layers");
-      }
+      choose_residents(dit, stack);
     }
-    if (count - stack.resident_head != 1) {
+    if (count - stack.residents() != 1) {
       return true;
     }
     notes_.object(dit.path,
                   distributed
                       ? dit.path + " has " + std::to_string(count) + " blocks and " +
-                            std::to_string(stack.resident_head) +
+                            std::to_string(stack.residents()) +
                             " resident layers, which leaves a single streaming block; expected 0 "
                             "or at least 2"
                       : dit.path + " has a single block to stream; expected at least 2",
                   "all its blocks stay on the device");
     if (distributed) {
-      stack.resident_head = count;
+      keep_all(stack);
     }
     return distributed;
+  }
+
+  static void keep_all(block_stack& stack) {
+    for (auto& each : stack.blocks) {
+      each.resident = true;
+    }
+  }
+
+  void choose_residents(const discovered_component& dit, block_stack& stack) {
+    const auto& resident = config_.resident;
+    const auto count = stack.blocks.size();
+    if (resident.layers > count) {
+      notes_.warn(wish() + " and " + dit.path + " has " + std::to_string(count) +
+                  " blocks; all of them are resident layers");
+    }
+    if (!resident.blocks.empty() && resident.blocks.back() >= count) {
+      notes_.object(dit.path,
+                    "dit.resident_blocks names block " + std::to_string(resident.blocks.back()) +
+                        " and " + dit.path + " has " + std::to_string(count) +
+                        " blocks; expected numbers below that",
+                    "it is left out");
+    }
+    for (const auto number : resident.blocks) {
+      if (number < count) {
+        stack.blocks[number].resident = true;
+      }
+    }
+    if (!resident.blocks.empty() || !resident.any()) {
+      return;
+    }
+    std::vector<std::size_t> bytes;
+    for (const auto& each : stack.blocks) {
+      bytes.push_back(packed_bytes(each.node));
+    }
+    const auto kept = resident.bytes ? residents_in_bytes(bytes, *resident.bytes, resident.which)
+                                     : residents_by_number(bytes, resident.layers, resident.which);
+    for (std::size_t i = 0; i < count; ++i) {
+      stack.blocks[i].resident = kept[i];
+    }
   }
 
   resolved_component resolve_encoder(const discovered_component& encoder) {

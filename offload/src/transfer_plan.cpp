@@ -83,12 +83,12 @@ void add_group(group_draft plan, std::size_t index, draft& made) {
   made.group_drafts.push_back(std::move(plan));
 }
 
-/// Makes one group of the resident heads of a component's stacks.
-void add_heads(const resolved_component& component, std::size_t index, draft& made) {
+/// Makes one group of the resident blocks of a component's stacks.
+void add_resident_blocks(const resolved_component& component, std::size_t index, draft& made) {
   group_draft plan{.path = component.path};
   for (const auto* stack : stacks_of(component))
-    for (const auto& block : std::span(stack->blocks).first(stack->resident_head))
-      if (made.elsewhere.insert(block.node->identity()).second)
+    for (const auto& block : stack->blocks)
+      if (block.resident && made.elsewhere.insert(block.node->identity()).second)
         plan.entries.push_back(block.node);
   if (!plan.entries.empty())
     add_group(std::move(plan), index, made);
@@ -99,9 +99,9 @@ void add_stacks(const resolved_component& component, std::size_t index, componen
   const auto stacks = stacks_of(component);
   for (const auto* stack : stacks) {
     stack_units streamed{.path = {}, .component = name, .blocks = {}};
-    for (const auto& block : std::span(stack->blocks).subspan(stack->resident_head)) {
+    for (const auto& block : stack->blocks) {
       const auto node = block.node->identity();
-      if (!made.elsewhere.insert(node).second)
+      if (block.resident || !made.elsewhere.insert(node).second)
         continue;
       streamed.blocks.push_back(made.blocks.size());
       made.blocks.push_back({block.path, {block.node}, index, true, {}});
@@ -141,11 +141,12 @@ draft gather(const resolved_offload_plan& resolved) {
       add_group({.path = each.path,
                  .entries = {each.node},
                  .side = i < encoders ? group_side::encoder : group_side::dit,
+                 .computes = std::max<std::size_t>(each.blocks_inside, 1),
                  .resident = !each.selected},
                 i, made);
   }
   for (std::size_t i = 0; i < components.size(); ++i) {
-    add_heads(*components[i], i, made);
+    add_resident_blocks(*components[i], i, made);
     add_stacks(*components[i], i, i < encoders ? component_name::text_encoder : component_name::dit,
                made);
     add_children(*components[i], i, made);

@@ -141,12 +141,13 @@ std::shared_ptr<test::fake_pipeline> model_of(const shape& of) {
 }
 
 offload_config config_of(const shape& of) {
-  const auto residents = std::ranges::count(of.resident, true);
-  auto config = test::compact(of.ranks > 1 ? R"({"mode":"layer","components":["dit"],
-                         "layer_options":{"dit":{"weight_transfer":"allgather"}}})"
-                                           : R"({"mode":"layer","components":["dit"],
-                         "layer_options":{"dit":{"resident_layers":)" +
-                                                 std::to_string(residents) + "}}}");
+  std::string residents;
+  for (std::size_t i = 0; i != of.resident.size(); ++i)
+    if (of.resident[i])
+      residents += "," + std::to_string(i);
+  auto config = test::with_dit_options(
+      of.ranks > 1 ? R"("weight_transfer":"allgather")"
+                   : R"("resident_blocks":[)" + residents.substr(residents.empty() ? 0 : 1) + "]");
   config.chunk_bytes = of.chunk_bytes;
   return config;
 }
@@ -205,10 +206,14 @@ shape random_with_residents(unsigned seed) {
   auto made = random_shape(seed);
   const auto compute = made.compute.front();
   const auto count = made.bytes.size();
-  const auto residents = count < 4 ? 0 : 1 + seed % (count - 3);
-  for (std::size_t i = 0; i != residents; ++i) {
-    made.resident[i] = true;
-    made.compute[i] = compute;
+  std::mt19937 random(seed);
+  for (std::size_t left = count < 4 ? 0 : 1 + random() % (count - 3); left != 0;) {
+    const auto block = random() % count;
+    if (made.resident[block])
+      continue;
+    made.resident[block] = true;
+    made.compute[block] = compute;
+    --left;
   }
   return made;
 }
@@ -246,6 +251,39 @@ TEST_CASE("so it does where ranks gather blocks, in chunks or whole, overlapped 
   CAPTURE(seed, shape.slots, shape.bytes.size(), shape.ranks, shape.chunk_bytes);
 
   CHECK(simulated(shape, 0ns) == predicted(shape));
+}
+
+TEST_CASE("a denoiser that comes as a whole computes for as long as its blocks do",
+          "[actors][schedule]") {
+  class compute_watch final : public operation_observer {
+  public:
+    void on_operation(const operation_span& span) override {
+      computed += span.kind == operation_kind::compute ? span.end - span.start : 0ns;
+    }
+    void on_stream(stream_id, std::string_view) override {}
+
+    nanoseconds computed{};
+  };
+  sim_options options;
+  options.compute = 3ms;
+  const auto gpu = std::make_shared<sim_device>(options);
+  const auto model = std::make_shared<test::fake_pipeline>(
+      test::tree(5)); // A denoiser of five blocks, and an encoder.
+  model->declare(test::roles).plan(test::planned());
+  compute_watch watch;
+  gpu->attach(watch);
+  {
+    runtime through(gpu, {});
+    require(through.start());
+    require(through.enable(
+        model, test::compact(R"({"mode":"module","components":["dit","text_encoder"]})")));
+    static_cast<void>(through.begin_request().value());
+    model->call("transformer", [](test::fake_module&) {});
+    require(through.end_request());
+  }
+  gpu->detach(watch);
+
+  CHECK(watch.computed == 15ms);
 }
 
 TEST_CASE("what host threads take shows in when the first block comes, and in no step after it",

@@ -8,10 +8,14 @@
 
 #include "support/byte_blocks.hpp"
 #include "support/catch.hpp"
+#include "support/fake_pipeline.hpp"
+#include "support/resolution.hpp"
 
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace ferry {
 namespace {
@@ -75,6 +79,31 @@ TEST_CASE("where transfers vary the next request has more slots, and keeps them"
   CHECK(rig.gpu->race_count() == 0);
   REQUIRE(rig.subject.disable());
   CHECK(rig.gpu->counters().device_bytes == 0);
+}
+
+TEST_CASE("a configuration says how many slots there are, or that they come by need",
+          "[actors][slots]") {
+  const auto slots_with = [](std::string_view slots) {
+    const auto gpu = std::make_shared<sim_device>(link_with(0.5));
+    const auto model = std::make_shared<test::fake_pipeline>(
+        test::node("root")->child("transformer", test::dit(blocks)));
+    model->declare({.dits = {"transformer"}}).plan({.block_attrs = {{"transformer", {"blocks"}}}});
+    runtime subject(gpu, {});
+    REQUIRE(subject.start());
+    REQUIRE(subject.enable(model, test::compact(R"({"mode":"layer","components":["dit"],"slots":)" +
+                                                std::string(slots) + "}")));
+    for (int request = 0; request != 3; ++request) {
+      REQUIRE(subject.begin_request());
+      for (std::size_t use = 0; use != steps * blocks; ++use)
+        model->call("transformer.blocks." + std::to_string(use % blocks), [](auto&) {});
+      REQUIRE(subject.end_request());
+    }
+    return subject.state()->slots;
+  };
+
+  CHECK(slots_with("1") == 1);
+  CHECK(slots_with("3") == 3);
+  CHECK(slots_with(R"("auto")") > 2);
 }
 
 TEST_CASE("where transfers are steady there are no more slots", "[actors][slots]") {

@@ -25,6 +25,7 @@ struct goal {
 };
 
 outcome measure_schedule();  // P1
+outcome measure_residency(); // P2
 outcome measure_jitter();    // P3
 outcome measure_pipeline();  // P4
 outcome measure_control();   // P6

@@ -17,9 +17,9 @@ namespace ferry::bench {
 namespace {
 
 constexpr std::array goals = {
-    goal{"P1", measure_schedule},   goal{"P3", measure_jitter},  goal{"P4", measure_pipeline},
-    goal{"P6", measure_control},    goal{"P8", measure_dynamic}, goal{"P9", measure_memory},
-    goal{"P10", measure_exactness}, goal{"P17", measure_growth},
+    goal{"P1", measure_schedule}, goal{"P2", measure_residency},  goal{"P3", measure_jitter},
+    goal{"P4", measure_pipeline}, goal{"P6", measure_control},    goal{"P8", measure_dynamic},
+    goal{"P9", measure_memory},   goal{"P10", measure_exactness}, goal{"P17", measure_growth},
 };
 
 /// Goals of this project that need hardware no CPU stands in for.

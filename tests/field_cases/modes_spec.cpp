@@ -46,7 +46,7 @@ TEST_CASE("a captured graph is no option, and asking for one is refused beside t
   REQUIRE_FALSE(asked);
   CHECK_THAT(asked.error().detail,
              Catch::Contains(R"("cuda_graph")") &&
-                 Catch::Contains("only mode, components, layer_options and pin_memory"));
+                 Catch::Contains("only mode, components, layer_options, slots and pin_memory"));
 }
 
 TEST_CASE("any mode follows any other, and none leaves a byte on the device or pinned",

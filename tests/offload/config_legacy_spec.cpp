@@ -167,7 +167,7 @@ TEST_CASE("legacy distributed settings carry over", "[offload][config]") {
                                 .dlo_transport_backend = "group_scatter_ag"})
                           .config;
 
-  CHECK(config.resident_layers == 3);
+  CHECK(config.resident == resident_options{.layers = 3, .which = residency::leading});
   CHECK_FALSE(config.pin_memory);
   CHECK(config.chunk_bytes == std::size_t{16} << 20);
   CHECK(config.pin_budget_bytes == std::size_t{512} << 20);

@@ -41,7 +41,7 @@ TEST_CASE("what is not written down has its default", "[offload][config]") {
 
   CHECK(config.transfer_of(component_name::dit) == weight_transfer::rank_local);
   CHECK(config.transfer_of(component_name::text_encoder) == weight_transfer::rank_local);
-  CHECK(config.resident_layers == 0);
+  CHECK(config.resident.layers == 0);
   CHECK_FALSE(config.pin_memory.has_value());
 }
 
@@ -57,8 +57,27 @@ TEST_CASE("every option of the compact configuration is read", "[offload][config
   CHECK(config.components == std::set{component_name::dit, component_name::text_encoder});
   CHECK(config.transfer_of(component_name::dit) == weight_transfer::rank_local);
   CHECK(config.transfer_of(component_name::text_encoder) == weight_transfer::allgather);
-  CHECK(config.resident_layers == 3);
+  CHECK(config.resident.layers == 3);
   CHECK(config.pin_memory == false);
+}
+
+TEST_CASE("residents are given by number, in bytes, or one by one", "[offload][config]") {
+  const auto residents = [](const std::string& options) {
+    return parsed(layer_with(R"("layer_options":{"dit":{)" + options + "}}")).resident;
+  };
+
+  CHECK(residents(R"("resident_layers":2,"residency":"strided")") ==
+        resident_options{.layers = 2, .which = residency::strided});
+  CHECK(residents(R"("resident_bytes":1000)") == resident_options{.bytes = 1000});
+  CHECK(residents(R"("resident_bytes":"2.4GB")") == resident_options{.bytes = 2'400'000'000});
+  CHECK(residents(R"("resident_blocks":[5,0,2])") == resident_options{.blocks = {0, 2, 5}});
+}
+
+TEST_CASE("slots are a number, or added by need", "[offload][config]") {
+  CHECK(parsed(layer_with(R"("slots":3)")).slots == 3U);
+  CHECK_FALSE(parsed(layer_with(R"("slots":3)")).more_slots);
+  CHECK(parsed(layer_with(R"("slots":"auto")")).more_slots);
+  CHECK_FALSE(parsed(layer_with(R"("slots":"auto")")).slots.has_value());
 }
 
 TEST_CASE("a pin_memory of null counts as not given", "[offload][config]") {
@@ -95,6 +114,15 @@ TEST_CASE("a value of the wrong type is named with its type error", "[offload][c
        "dit.resident_layers is true; expected an integer >= 0"},
       {layer_with(R"("layer_options":{"dit":{"resident_layers":1.0}})"),
        "dit.resident_layers is 1.0; expected an integer >= 0"},
+      {layer_with(R"("slots":2.0)"), "slots is 2.0; expected an integer from 1 to 64, or auto"},
+      {layer_with(R"("layer_options":{"dit":{"resident_bytes":1.5}})"),
+       "dit.resident_bytes is 1.5; expected an integer >= 0, or a size such as 2.4GB"},
+      {layer_with(R"("layer_options":{"dit":{"resident_blocks":3}})"),
+       "dit.resident_blocks is 3; expected a list of block numbers, integers >= 0"},
+      {layer_with(R"("layer_options":{"dit":{"resident_blocks":[1,"2"]}})"),
+       "dit.resident_blocks is [1,\"2\"]; expected a list of block numbers"},
+      {layer_with(R"("layer_options":{"dit":{"residency":1}})"),
+       "dit.residency is 1; expected spread, leading or strided"},
       {layer_with(R"("layer_options":{"dit":{"resident_layers":"2"}})"),
        "dit.resident_layers is \"2\"; expected an integer >= 0"},
       {layer_with(R"("pin_memory":1)"), "pin_memory is 1; expected true or false"},
@@ -110,7 +138,7 @@ TEST_CASE("a value of the wrong type is named with its type error", "[offload][c
 TEST_CASE("a value that the grammar does not know is named with the choices", "[offload][config]") {
   const auto [json, message] = GENERATE(table<std::string, std::string>({
       {R"({"mode":"layer","components":["dit"],"extra":1,"more":2})",
-       R"(contains "extra", "more"; expected only mode, components, layer_options and pin_memory)"},
+       R"(contains "extra", "more"; expected only mode, components, layer_options, slots and pin_memory)"},
       {R"({})", "lacks mode"},
       {R"({"components":["dit"]})", "lacks mode"},
       {R"({"mode":"layer"})", "lacks components"},
@@ -127,11 +155,34 @@ TEST_CASE("a value that the grammar does not know is named with the choices", "[
       {R"({"mode":"layer","components":["dit"],"layer_options":{"decoder":{}}})",
        R"(layer_options names "decoder")"},
       {layer_with(R"("layer_options":{"dit":{"depth":2}})"),
-       R"(layer_options.dit contains "depth"; expected weight_transfer or resident_layers)"},
+       R"(layer_options.dit contains "depth"; expected weight_transfer, resident_layers, resident_bytes, resident_blocks or residency)"},
       {layer_with(R"("layer_options":{"dit":{"weight_transfer":"rank_local"}})"),
        R"(dit.weight_transfer is "rank_local"; expected allgather or rank-local)"},
       {layer_with(R"("layer_options":{"dit":{"resident_layers":-1}})"),
        "dit.resident_layers is -1; expected an integer >= 0"},
+      {layer_with(R"("slots":0)"), "slots is 0; expected an integer from 1 to 64, or auto"},
+      {layer_with(R"("slots":65)"), "slots is 65; expected an integer from 1 to 64, or auto"},
+      {layer_with(R"("slots":"many")"), "slots is \"many\"; expected an integer from 1"},
+      {R"({"mode":"module","components":["dit"],"slots":2})",
+       "slots is 2 with mode module; expected no slots"},
+      {layer_with(R"("layer_options":{"dit":{"resident_bytes":-1}})"),
+       "dit.resident_bytes is -1; expected an integer >= 0, or a size such as 2.4GB"},
+      {layer_with(R"("layer_options":{"dit":{"resident_bytes":"2 GB"}})"),
+       "dit.resident_bytes is \"2 GB\"; expected an integer >= 0, or a size such as 2.4GB"},
+      {layer_with(R"("layer_options":{"dit":{"resident_blocks":[-1]}})"),
+       "dit.resident_blocks is [-1]; expected a list of block numbers, integers >= 0"},
+      {layer_with(R"("layer_options":{"dit":{"resident_blocks":[4,2,4]}})"),
+       "dit.resident_blocks is [4,2,4]; expected each block once"},
+      {layer_with(R"("layer_options":{"dit":{"residency":"first"}})"),
+       "dit.residency is \"first\"; expected spread, leading or strided"},
+      {layer_with(R"("layer_options":{"text_encoder":{"resident_blocks":[1]}})"),
+       "text_encoder.resident_blocks is [1]; expected none; only dit keeps blocks"},
+      {layer_with(R"("layer_options":{"dit":{"resident_layers":1,"resident_bytes":"2MB"}})"),
+       "dit.resident_layers is 1 and dit.resident_bytes is \"2MB\"; expected one of them"},
+      {layer_with(R"("layer_options":{"dit":{"resident_blocks":[1],"residency":"leading"}})"),
+       "dit.resident_blocks is [1] and dit.residency is \"leading\"; expected residency with"},
+      {layer_with(R"("layer_options":{"dit":{"resident_bytes":1,"weight_transfer":"allgather"}})"),
+       "dit.resident_bytes is 1 and dit.weight_transfer is allgather; expected 0 resident layers"},
       {layer_with(R"("layer_options":{"text_encoder":{"resident_layers":1}})"),
        "text_encoder.resident_layers is 1; expected 0"},
       {R"({"mode":"module","components":["dit"],"layer_options":{"dit":{"resident_layers":0}}})",
@@ -236,6 +287,12 @@ TEST_CASE("mode, transfers and resident layers decide the strategy", "[offload][
        offload_strategy::distributed_layer_wise},
       {layer_with(R"("layer_options":{"dit":{"resident_layers":0}})"),
        offload_strategy::layer_wise},
+      {layer_with(R"("layer_options":{"dit":{"resident_bytes":1}})"),
+       offload_strategy::distributed_layer_wise},
+      {layer_with(R"("layer_options":{"dit":{"resident_blocks":[3]}})"),
+       offload_strategy::distributed_layer_wise},
+      {layer_with(R"("layer_options":{"dit":{"resident_bytes":0,"residency":"leading"}})"),
+       offload_strategy::layer_wise},
   }));
 
   CHECK(resolved(json).strategy == strategy);
@@ -283,18 +340,21 @@ TEST_CASE("an explicit selection of the denoisers differs from the legacy one",
 }
 
 TEST_CASE("a resolved configuration survives the trip through JSON", "[offload][config]") {
-  const auto config =
-      GENERATE(resolved(R"({"mode":"module","components":["dit","vae"],"pin_memory":false})"),
-               resolved(layer_with(R"("layer_options":{"dit":{"resident_layers":7}})")),
-               resolve_config(std::nullopt, {}).value().config,
-               resolve_config(std::nullopt, {.enable_distributed_layerwise_offload = true,
-                                             .parallel_config = {.data_parallel_size = 4},
-                                             .dlo_chunk_size_mb = 8,
-                                             .dlo_pin_budget_gb = 1.5,
-                                             .dlo_pin_failure_policy = "whole_block_fallback",
-                                             .dlo_transport_backend = "reference"})
-                   .value()
-                   .config);
+  const auto config = GENERATE(
+      resolved(R"({"mode":"module","components":["dit","vae"],"pin_memory":false})"),
+      resolved(layer_with(R"("layer_options":{"dit":{"resident_layers":7}})")),
+      resolved(layer_with(R"("layer_options":{"dit":{"resident_bytes":7,"residency":"strided"}})")),
+      resolved(layer_with(R"("layer_options":{"dit":{"resident_blocks":[7,2]}})")),
+      resolved(layer_with(R"("slots":4)")), resolved(layer_with(R"("slots":"auto")")),
+      resolve_config(std::nullopt, {}).value().config,
+      resolve_config(std::nullopt, {.enable_distributed_layerwise_offload = true,
+                                    .parallel_config = {.data_parallel_size = 4},
+                                    .dlo_chunk_size_mb = 8,
+                                    .dlo_pin_budget_gb = 1.5,
+                                    .dlo_pin_failure_policy = "whole_block_fallback",
+                                    .dlo_transport_backend = "reference"})
+          .value()
+          .config);
 
   CHECK(offload_config_from_json(to_json(config)).value() == config);
 }
@@ -323,6 +383,10 @@ TEST_CASE("a resolved configuration that is damaged is refused by the member at 
        "registration_limit_gib is \"1\""},
       {R"("components":["dit"])", R"("components":"dit")", errc::invalid_type,
        "components is \"dit\""},
+      {R"("resident_blocks":[])", R"("resident_blocks":[3,3])", errc::invalid_config,
+       "an entry of resident_blocks is 3; expected an integer from 4"},
+      {R"("residency":"spread")", R"("residency":"any")", errc::invalid_config,
+       "residency is \"any\""},
       {R"("strategy":"layer_wise")", R"("strategy":"sequential")", errc::invalid_config,
        "strategy is \"sequential\""},
   }));

@@ -55,9 +55,8 @@ transfer_plan headed_plan(const std::vector<fake_node>& dits) {
     component.node = dit;
     component.selected = true;
     auto& stack = component.stacks.emplace_back();
-    stack.resident_head = 2;
     for (const auto& [name, block] : dit->at("blocks")->own_children())
-      stack.blocks.push_back({component.path + ".blocks." + name, block});
+      stack.blocks.push_back({component.path + ".blocks." + name, block, stack.blocks.size() < 2});
   }
   return plan_transfers(resolved);
 }

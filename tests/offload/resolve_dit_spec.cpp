@@ -164,6 +164,40 @@ TEST_CASE("a head beyond the stack is told with the number of blocks", "[offload
   CHECK(warnings(resolve(subject, resident(4))).empty());
 }
 
+TEST_CASE("residents are spread unless they are to lead, and those of legacy flags lead",
+          "[offload][resolve]") {
+  const auto [options, expected] = GENERATE(table<std::string, std::string>({
+      {R"("resident_layers":4,"residency":"leading")", "[8, head 4]"},
+      {R"("resident_layers":4,"residency":"strided")", "[8, residents 0 2 4 6]"},
+      {R"("resident_blocks":[7,1])", "[8, residents 1 7]"},
+      {R"("resident_bytes":600,"residency":"leading")", "[8, head 2]"},
+      {R"("resident_bytes":100)", "[8]"},
+  }));
+  fake_pipeline subject{tree(8)};
+  auto plan = planned();
+  plan.resident_dit_paths = {"transformer"};
+  subject.declare(roles).plan(plan);
+
+  CHECK(outline(resolve(subject, with_dit_options(options)).value().dits[0]) ==
+        "transformer selected " + expected);
+  CHECK(outline(resolve(subject, legacy_resident(4)).value().dits[0]) ==
+        "transformer selected [8, head 4]");
+  const auto spread = resolve(subject, with_dit_options(R"("resident_layers":4)")).value().dits[0];
+  CHECK(spread.stacks[0].residents() == 4);
+  for (std::size_t i = 2; i != 8; ++i)
+    CHECK(spread.stacks[0].blocks[i].resident == spread.stacks[0].blocks[i - 2].resident);
+}
+
+TEST_CASE("a resident block that there is not is an error", "[offload][resolve]") {
+  auto subject = ordinary();
+  auto plan = planned();
+  plan.resident_dit_paths = {"transformer"};
+  subject.declare(roles).plan(plan);
+
+  CHECK_THAT(rejection(resolve(subject, with_dit_options(R"("resident_blocks":[0,4])"))),
+             Contains("dit.resident_blocks names block 4 and transformer has 4 blocks"));
+}
+
 TEST_CASE("a head that leaves one streaming block is an error, for legacy flags it takes all",
           "[offload][resolve]") {
   auto subject = ordinary();

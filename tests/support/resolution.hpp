@@ -8,7 +8,9 @@
 
 #include "support/fake_pipeline.hpp"
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,10 +39,14 @@ inline offload_config legacy(const legacy_options& options) {
   return resolve_config(std::nullopt, options).value().config;
 }
 
+/// `options` are those of the denoiser.
+inline offload_config with_dit_options(const std::string& options) {
+  return compact(R"({"mode":"layer","components":["dit"],"layer_options":{"dit":{)" + options +
+                 "}}}");
+}
+
 inline offload_config resident(int layers) {
-  return compact(
-      R"({"mode":"layer","components":["dit"],"layer_options":{"dit":{"resident_layers":)" +
-      std::to_string(layers) + "}}}");
+  return with_dit_options(R"("residency":"leading","resident_layers":)" + std::to_string(layers));
 }
 
 inline offload_config legacy_resident(int layers) {
@@ -74,14 +80,24 @@ inline offload_plan planned() {
 }
 
 /// Writes a component as `path selected on-demand [blocks, head n]`, one bracket a stack, children
-/// in parentheses.
+/// in parentheses; `residents 1 3` where they are not the first.
 inline std::string outline(const resolved_component& component) {
   auto text = component.path;
   text += component.selected ? " selected" : "";
   text += component.on_demand ? " on-demand" : "";
   for (const auto& stack : component.stacks) {
     text += " [" + std::to_string(stack.blocks.size());
-    text += stack.resident_head > 0 ? ", head " + std::to_string(stack.resident_head) + "]" : "]";
+    const auto residents = stack.residents();
+    const auto head = std::span(stack.blocks).first(residents);
+    if (residents > 0 && std::ranges::all_of(head, &stack_block::resident)) {
+      text += ", head " + std::to_string(residents);
+    } else if (residents > 0) {
+      text += ", residents";
+      for (std::size_t i = 0; i != stack.blocks.size(); ++i) {
+        text += stack.blocks[i].resident ? " " + std::to_string(i) : "";
+      }
+    }
+    text += "]";
   }
   for (const auto& child : component.children) {
     text += " (" + outline(child) + ")";

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ferry {
 
@@ -31,6 +32,13 @@ enum class weight_transfer : std::uint8_t { rank_local, allgather };
 /// What happens when the pinned memory of a chunked transfer is not to be had.
 enum class pin_failure_policy : std::uint8_t { fail, whole_block_fallback };
 
+/// Which blocks of a denoiser stay on the device, of those that there is room for.
+enum class residency : std::uint8_t {
+  spread,  ///< Those whose absence from the link makes a step shortest, see `choose_residents`.
+  leading, ///< The first ones.
+  strided, ///< Every n-th.
+};
+
 /// How the chunks of a gathered block travel between ranks.
 enum class chunk_transport : std::uint8_t { automatic, reference, group_scatter_ag };
 
@@ -43,6 +51,7 @@ inline constexpr std::array all_component_names{component_name::dit, component_n
 [[nodiscard]] std::string_view to_string(weight_transfer transfer) noexcept;
 [[nodiscard]] std::string_view to_string(pin_failure_policy policy) noexcept;
 [[nodiscard]] std::string_view to_string(chunk_transport transport) noexcept;
+[[nodiscard]] std::string_view to_string(residency which) noexcept;
 
 /// Read such a spelling; matching is exact.
 [[nodiscard]] std::optional<offload_strategy> strategy_from(std::string_view text) noexcept;
@@ -50,6 +59,20 @@ inline constexpr std::array all_component_names{component_name::dit, component_n
 [[nodiscard]] std::optional<weight_transfer> transfer_from(std::string_view text) noexcept;
 [[nodiscard]] std::optional<pin_failure_policy> pin_policy_from(std::string_view text) noexcept;
 [[nodiscard]] std::optional<chunk_transport> transport_from(std::string_view text) noexcept;
+[[nodiscard]] std::optional<residency> residency_from(std::string_view text) noexcept;
+
+/// How many blocks of each denoiser stay on the device during a request: by number, by their bytes,
+/// or exactly those. At most one of the three.
+struct resident_options {
+  std::size_t layers = 0;
+  std::optional<std::size_t> bytes = std::nullopt; ///< At most.
+  std::vector<std::size_t> blocks = {};            ///< Their numbers in the stack, ascending.
+  residency which = residency::spread;             ///< Unless they are given.
+
+  [[nodiscard]] bool any() const noexcept;
+
+  friend bool operator==(const resident_options&, const resident_options&) = default;
+};
 
 /// A configuration after validation: what the resolver and the backends work from. Immutable by
 /// convention: it is built once by `resolve_config` and passed by const reference.
@@ -59,7 +82,9 @@ struct offload_config {
   /// behave differently in places (contract: "compatibility").
   std::optional<std::set<component_name>> components = std::nullopt;
   std::map<component_name, weight_transfer> transfers = {}; ///< One entry for every component name.
-  std::size_t resident_layers = 0;
+  resident_options resident = {};
+  std::optional<std::size_t> slots = std::nullopt; ///< At least 1. Nothing: what the runtime takes.
+  bool more_slots = false; ///< By need, see `runtime_options::most_slots`; not with ranks.
   bool pin_memory = true;
   /// Weights in pages of files stay there and are staged, where they would be copied to pinned
   /// memory as a whole.

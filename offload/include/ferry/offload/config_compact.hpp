@@ -21,8 +21,10 @@ struct compact_config {
   offload_mode mode = offload_mode::layer;
   std::set<component_name> components = {};
   std::map<component_name, weight_transfer> transfers = {}; ///< Those written down.
-  std::size_t resident_layers = 0;                          ///< Of the denoisers.
+  resident_options resident = {};                           ///< Of the denoisers.
   std::optional<bool> pin_memory = std::nullopt;
+  std::optional<std::size_t> slots = std::nullopt;
+  bool more_slots = false; ///< `slots` is "auto".
 
   /// Returns how `name` travels; what is not written down is rank-local.
   [[nodiscard]] weight_transfer transfer_of(component_name name) const noexcept;

@@ -38,7 +38,7 @@ struct offload_plan {
   std::map<std::string, std::string> offload_submodules = {};
   /// Components whose residency the pipeline manages itself.
   std::set<std::string> on_demand_component_paths = {};
-  /// DiTs that may keep a resident head.
+  /// DiTs that may keep resident blocks.
   std::set<std::string> resident_dit_paths = {};
 };
 
@@ -46,13 +46,15 @@ struct offload_plan {
 struct stack_block {
   std::string path = {};
   std::shared_ptr<const module_node> node = {};
+  bool resident = false; ///< Moved with others as a group, not streamed.
 };
 
 /// An ordered list of blocks that are streamed together.
 struct block_stack {
   std::vector<std::string> attrs = {}; ///< The containers of a DiT's stack; empty for encoders.
   std::vector<stack_block> blocks = {};
-  std::size_t resident_head = 0; ///< So many leading blocks are moved as a group, not streamed.
+
+  [[nodiscard]] std::size_t residents() const noexcept;
 };
 
 struct resolved_component {
@@ -62,6 +64,7 @@ struct resolved_component {
   bool on_demand = false;
   std::vector<block_stack> stacks = {};
   std::vector<resolved_component> children = {};
+  std::size_t blocks_inside = 0; ///< Of a DiT that is moved as a whole; they are no stack then.
 };
 
 /// What the resolver found; all that a backend reads. Immutable.

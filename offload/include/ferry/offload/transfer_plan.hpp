@@ -45,12 +45,13 @@ struct planned_resident {
   packed_layout layout;
 };
 
-/// Tensors that come to the device and go as a whole: a component, or the resident head of a DiT.
+/// Tensors that come to the device and go as a whole: a component, or the resident blocks of a DiT.
 struct planned_group {
   group_id id{};
   std::string path;     ///< Of the component.
   packed_layout layout; ///< No bytes: the component is resident, its use only makes others leave.
   std::vector<object_id> entries; ///< The modules whose entry points need the group.
+  std::size_t computes = 1;       ///< Blocks that one use of it runs.
   std::vector<group_id> excludes; ///< What leaves the device before the group comes.
   std::size_t offset = 0; ///< In the region that groups share; apart from what may be there too.
 };
@@ -86,7 +87,7 @@ struct transfer_plan {
 ///
 /// With `model_level` every selected encoder and DiT is a group. A DiT and what is selected beside
 /// it exclude each other; encoders may be there together. An unselected one is resident and still
-/// makes the others leave. A stack's resident head is a group under every strategy.
+/// makes the others leave. A stack's resident blocks are a group under every strategy.
 [[nodiscard]] transfer_plan plan_transfers(const resolved_offload_plan& resolved);
 
 } // namespace ferry
