@@ -5,7 +5,7 @@
 #include "command.hpp"
 #include "logging.hpp"
 #ifdef FERRY_WITH_RUN
-#  include "open_ranks.hpp"
+#  include "launched_ranks.hpp"
 #endif
 #include "versions.hpp"
 
@@ -57,7 +57,7 @@ failure refusal_of(const CLI::App& program, const CLI::ParseError& wrong) {
                  .detail = explain(program, wrong) + "; see " + command + " --help"};
 #ifdef FERRY_WITH_RUN
   if (command == "ferry run")
-    return tell_ranks(std::move(reason));
+    return launched_ranks(patience_to_join).refuse(std::move(reason));
 #endif
   return reason;
 }

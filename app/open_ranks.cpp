@@ -4,32 +4,19 @@
 #include "open_ranks.hpp"
 
 #include <ferry/platform/host_communicator.hpp>
-#include <ferry/platform/launcher.hpp>
-#include <ferry/platform/log.hpp>
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/sim_communicator.hpp>
 #include <ferry/platform/sim_device.hpp>
-#include <ferry/torch/tcp_store.hpp>
 
+#include "launched_ranks.hpp"
 #include "run_options.hpp"
 
-#include <chrono>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
 namespace ferry {
 
 namespace {
-
-using namespace std::chrono_literals;
-
-constexpr nanoseconds patience_to_join = 60s;
-constexpr nanoseconds patience_to_tell = 10s;
-/// A rank pins its parts first, and reads them from the checkpoint for that.
-constexpr nanoseconds patience_to_start = 10min;
-/// For a rank that lives and does not come; one that ends is missed at once.
-constexpr nanoseconds patience_to_gather = 10min;
 
 tl::unexpected<failure> refuse(errc code, std::string detail) {
   return tl::unexpected(failure{.code = code, .detail = std::move(detail)});
@@ -94,14 +81,6 @@ result<opened_ranks> open_hosts(const run_options& options, std::size_t count,
   return connect(std::move(devices), make_host_communicators(hosts, patience_to_gather));
 }
 
-/// Returns the rank that this process is, where a launcher has started several.
-result<std::optional<launched_rank>> rank_of_several() {
-  auto launched = read_launcher([](const char* name) { return std::getenv(name); });
-  if (launched && *launched && (*launched)->size == 1)
-    launched->reset();
-  return launched;
-}
-
 result<opened_ranks> open_launched(const launched_rank& self, const run_options& options,
                                    std::optional<std::uint64_t> memory) {
   auto target = open_one(options, memory);
@@ -113,22 +92,6 @@ result<opened_ranks> open_launched(const launched_rank& self, const run_options&
                                          "; expected host, or --ranks for ranks that are threads");
   return opened_ranks{.size = self.size,
                       .here = {{.number = self.rank, .target = std::move(*target), .group = {}}}};
-}
-
-/// Also those that offload nothing: they would be missed by those that do.
-result<void> compare_configurations(rendezvous& meeting, const offload_config& config) {
-  const auto own = to_json(config);
-  const auto said = meeting.meet("configuration", as_contribution(own), patience_to_join);
-  if (!said)
-    return tl::unexpected(said.error());
-  const auto first = as_text(said->front());
-  for (std::size_t rank = 1; rank < said->size(); ++rank)
-    if (const auto other = as_text((*said)[rank]); other != first)
-      return tl::unexpected(failure{.code = errc::invalid_config,
-                                    .detail = "the ranks differ: rank " + std::to_string(rank) +
-                                              " has configuration " + other + ", rank 0 " + first,
-                                    .rank = static_cast<int>(rank)});
-  return {};
 }
 
 } // namespace
@@ -150,47 +113,6 @@ result<opened_ranks> open_ranks(const run_options& options,
     return tl::unexpected(target.error());
   return opened_ranks{.size = 1,
                       .here = {{.number = 0, .target = std::move(*target), .group = {}}}};
-}
-
-result<std::optional<rank_group>> join_ranks(device& target, const offload_config& config) {
-  const auto launched = rank_of_several();
-  if (!launched)
-    return tl::unexpected(launched.error());
-  if (!*launched)
-    return std::nullopt;
-  const auto& self = **launched;
-  const auto who = "rank=" + std::to_string(self.rank) + " of=" + std::to_string(self.size);
-  log(log_level::info, "ferry.app", "wait for ranks " + who);
-  auto meeting = join_launched_ranks(self, patience_to_join);
-  if (!meeting)
-    return tl::unexpected(meeting.error());
-  log(log_level::info, "ferry.app", "join ranks " + who);
-  if (auto same = compare_configurations(**meeting, config); !same)
-    return tl::unexpected(same.error());
-  auto gathers = join_process_communicator(dynamic_cast<host_device&>(target), **meeting, "gathers",
-                                           patience_to_gather, patience_to_join);
-  if (!gathers)
-    return tl::unexpected(gathers.error());
-  return rank_group{.meeting = std::move(*meeting),
-                    .gathers = std::move(*gathers),
-                    .patience = patience_to_start};
-}
-
-failure tell_ranks(failure cause) {
-  const auto launched = rank_of_several();
-  if (!launched || !*launched)
-    return cause;
-  const auto& self = **launched;
-  cause.rank = cause.rank.value_or(self.rank);
-  log(log_level::info, "ferry.app", "tell ranks reason=" + describe(cause));
-  auto store = open_tcp_store(self, patience_to_tell);
-  if (!store)
-    return cause;
-  try {
-    return refuse_to_join(**store, self.rank, self.size, cause, patience_to_tell);
-  } catch (const ferry_error&) {
-    return cause; // Whoever could be told cannot reach the store either.
-  }
 }
 
 } // namespace ferry

@@ -21,7 +21,8 @@ struct run_options;
 struct opened_rank {
   int number = 0;
   std::shared_ptr<device> target;
-  std::optional<rank_group> group; ///< Nothing: there is one rank, or `join_ranks` has yet to come.
+  std::optional<rank_group>
+      group; ///< Nothing: there is one rank, or its process has yet to join the others.
 };
 
 /// Most ranks that are threads of one process.
@@ -38,17 +39,5 @@ struct opened_ranks {
 /// @return `invalid_argument` or `unsupported` for what cannot be opened; as of `read_launcher`
 [[nodiscard]] result<opened_ranks> open_ranks(const run_options& options,
                                               std::optional<std::uint64_t> device_memory);
-
-/// Joins the other processes that a launcher has started, which waits for them, and compares the
-/// configurations. Nothing, if there are no others.
-/// @pre `target` is what `open_ranks` opened
-/// @return as of `join_launched_ranks`; `invalid_config` on all ranks if one has another
-///         configuration
-[[nodiscard]] result<std::optional<rank_group>> join_ranks(device& target,
-                                                           const offload_config& config);
-
-/// Tells the other processes that a launcher has started, if it has, that this one goes no further.
-/// That takes up to 10 s if they are not there. Returns the first cause, which all ranks have.
-[[nodiscard]] failure tell_ranks(failure cause);
 
 } // namespace ferry

@@ -13,6 +13,8 @@ namespace ferry {
 
 namespace {
 
+constexpr std::int64_t longest_join_patience = 86400;
+
 void add_configuration(CLI::App& command, run_options& options) {
   auto* group = command.add_option_group("Configuration");
   group
@@ -72,6 +74,11 @@ void add_device(CLI::App& command, run_options& options) {
                    "torchrun, srun or mpirun the launcher decides (1)")
       ->type_name("N")
       ->check(integer_between(1, most_ranks));
+  group
+      ->add_option("--join-patience", options.join_patience,
+                   "Under a launcher: most seconds that ranks wait for one another to come (60)")
+      ->type_name("N")
+      ->check(integer_between(1, longest_join_patience));
   group
       ->add_option("--compute-dtype", options.compute_dtype,
                    "Not in this build: another dtype than the checkpoint's")

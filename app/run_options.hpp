@@ -28,7 +28,8 @@ struct run_options {
   std::optional<std::string> sim_model;
 
   std::optional<std::int64_t> ranks;
-  std::optional<std::string> compute_dtype; ///< Known, and refused.
+  std::optional<std::int64_t> join_patience; ///< In seconds.
+  std::optional<std::string> compute_dtype;  ///< Known, and refused.
 
   std::optional<std::filesystem::path> requests;
 

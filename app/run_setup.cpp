@@ -7,11 +7,13 @@
 
 #include "caught.hpp"
 #include "config_option.hpp"
+#include "launched_ranks.hpp"
 #include "models/load_model.hpp"
 #include "open_ranks.hpp"
 #include "request_text.hpp"
 #include "result_paths.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <filesystem>
@@ -192,14 +194,14 @@ result<run_setup> check(const run_options& options) {
 }
 
 /// The other ranks, which may be processes, refuse what one refuses.
-result<run_setup> check_or_tell(const run_options& options) {
+result<run_setup> check_or_tell(const run_options& options, launched_ranks& others) {
   try {
     auto made = check(options);
     if (!made)
-      return tl::unexpected(tell_ranks(std::move(made.error())));
+      return tl::unexpected(others.refuse(std::move(made.error())));
     return made;
   } catch (const std::exception&) {
-    static_cast<void>(tell_ranks(caught()));
+    static_cast<void>(others.refuse(caught()));
     throw;
   }
 }
@@ -216,11 +218,13 @@ std::string run_setup::own_file(const std::string& name) const {
 }
 
 result<run_setup> set_up(const run_options& options) {
-  auto made = check_or_tell(options);
+  launched_ranks others(options.join_patience ? std::chrono::seconds(*options.join_patience)
+                                              : patience_to_join);
+  auto made = check_or_tell(options, others);
   if (!made)
     return made;
   auto& first = made->here.front();
-  auto joined = join_ranks(*first.target, made->config);
+  auto joined = others.join(*first.target, made->config);
   if (!joined)
     return tl::unexpected(joined.error());
   if (*joined)

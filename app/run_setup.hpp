@@ -44,7 +44,8 @@ struct run_setup {
 };
 
 /// Reads the configuration, opens checkpoint, reference and device, and checks every request. Where
-/// a launcher has started several processes, then joins the others, which waits for them.
+/// a launcher has started several processes, announces this one first of all, and then joins the
+/// others, which waits for them.
 /// @return the first thing that has to be refused, by this rank or by any
 [[nodiscard]] result<run_setup> set_up(const run_options& options);
 

@@ -30,6 +30,10 @@ std::string left_key(int rank) {
   return "left/" + std::to_string(rank);
 }
 
+std::string process_key(int rank) {
+  return "process/" + std::to_string(rank);
+}
+
 std::string quoted(std::string_view key) {
   return "'" + std::string(key) + "'";
 }
@@ -93,6 +97,7 @@ result<contributions> store_rendezvous::meet_through_store(std::string_view key,
     const auto left = std::max<nanoseconds>(deadline - clock::now(), nanoseconds::zero());
     if (store_->await(places, std::min<nanoseconds>(left, look_every)))
       break;
+    look_for_processes();
     if (auto cause = poisoned())
       return tl::unexpected(std::move(*cause));
     if (auto gone = somebody_is_gone(key, places))
@@ -189,12 +194,13 @@ std::optional<failure> store_rendezvous::somebody_is_gone(std::string_view key,
     const auto has_left = there(left_key(other));
     if (!has_left && !peers_.gone(other))
       continue;
-    // It may have been here before it went.
-    if (there(places[static_cast<std::size_t>(other)]))
-      continue;
+    // All may have come before it went.
+    if (store_->await(places, nanoseconds::zero()))
+      return std::nullopt;
+    const auto came = there(places[static_cast<std::size_t>(other)]);
     return failure{.code = errc::transfer_aborted,
                    .detail = (has_left ? "rank " + std::to_string(other) + " left" : ended(other)) +
-                             " before it came to " + quoted(key),
+                             (came ? " before all came to " : " before it came to ") + quoted(key),
                    .rank = other};
   }
   return std::nullopt;
@@ -215,27 +221,48 @@ failure store_rendezvous::late(std::string_view key, const std::vector<std::stri
           .rank = first};
 }
 
+void announce_rank(key_value_store& store, int rank) {
+  store.offer(process_key(rank), as_contribution(to_text(this_process())));
+}
+
+void store_rendezvous::look_for_processes() {
+  std::erase_if(unannounced_, [&](int rank) {
+    if (!there(process_key(rank)))
+      return false;
+    const auto process = read_process_identity(as_text(store_->read(process_key(rank))));
+    if (!process)
+      throw ferry_error(process.error());
+    peers_.watch(rank, *process);
+    return true;
+  });
+}
+
 result<void> store_rendezvous::introduce(nanoseconds patience) {
-  const auto own = std::to_string(size_) + " " + to_text(this_process());
-  const auto met = meet("processes", as_contribution(own), patience);
+  try {
+    return introduce_through_store(patience);
+  } catch (const ferry_error& error) {
+    return tl::unexpected(unreachable(error.reason()));
+  }
+}
+
+result<void> store_rendezvous::introduce_through_store(nanoseconds patience) {
+  announce_rank(*store_, rank_);
+  for (int other = 0; other < size_; ++other)
+    unannounced_.push_back(other);
+  const auto met = meet("processes", as_contribution(std::to_string(size_)), patience);
   if (!met)
     return tl::unexpected(met.error());
-  std::vector<process_identity> processes;
   for (int other = 0; other < size_; ++other) {
-    const auto text = as_text((*met)[static_cast<std::size_t>(other)]);
-    if (std::atoi(text.c_str()) != size_)
-      return tl::unexpected(fail({.code = errc::invalid_config,
-                                  .detail = "rank " + std::to_string(other) + " expects " +
-                                            text.substr(0, text.find(' ')) + " ranks and rank " +
-                                            std::to_string(rank_) + " expects " +
-                                            std::to_string(size_) + "; start all with one size",
-                                  .rank = other}));
-    auto process = read_process_identity(text.substr(std::min(text.find(' '), text.size())));
-    if (!process)
-      return tl::unexpected(fail(process.error()));
-    processes.push_back(std::move(*process));
+    const auto theirs = as_text((*met)[static_cast<std::size_t>(other)]);
+    if (theirs != std::to_string(size_))
+      return tl::unexpected(
+          fail({.code = errc::invalid_config,
+                .detail = "rank " + std::to_string(other) + " expects " + theirs +
+                          " ranks and rank " + std::to_string(rank_) + " expects " +
+                          std::to_string(size_) + "; start all with one size",
+                .rank = other}));
   }
-  peers_ = peer_processes(processes);
+  look_for_processes();
   return {};
 }
 

@@ -27,10 +27,11 @@ public:
   void poison(const failure& cause) noexcept override;
   [[nodiscard]] std::optional<failure> failed() noexcept override;
 
-  /// Tells the ranks' processes to each other, and watches them from then on.
+  /// Tells the ranks' processes to each other, and watches each as soon as it is known.
   [[nodiscard]] result<void> introduce(nanoseconds patience);
 
 private:
+  [[nodiscard]] result<void> introduce_through_store(nanoseconds patience);
   [[nodiscard]] result<contributions> meet_through_store(std::string_view key, const_bytes own,
                                                          nanoseconds patience);
   /// Leaves `cause` for all and returns the first one left.
@@ -41,6 +42,8 @@ private:
   void linger();
   [[nodiscard]] std::optional<failure> poisoned();
   [[nodiscard]] bool there(const std::string& key);
+  /// Watches the processes of ranks that have been announced meanwhile.
+  void look_for_processes();
   [[nodiscard]] std::optional<failure> somebody_is_gone(std::string_view key,
                                                         const std::vector<std::string>& places);
   [[nodiscard]] failure late(std::string_view key, const std::vector<std::string>& places,
@@ -50,6 +53,7 @@ private:
   int rank_;
   int size_;
   peer_processes peers_;
+  std::vector<int> unannounced_; ///< Ranks whose processes are watched once they are known.
 };
 
 } // namespace ferry

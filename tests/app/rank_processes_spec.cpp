@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <ferry/platform/key_value_store.hpp>
+#include <ferry/torch/tcp_store.hpp>
+
 #include "run_program.hpp"
 #include "support/catch.hpp"
 #include "support/scratch_directory.hpp"
@@ -8,12 +11,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,35 +50,73 @@ words sharing(const words& options) {
   return all;
 }
 
+/// Who hosts the store that the ranks meet at.
+enum class store_host : std::uint8_t {
+  rank_0,
+  launcher, ///< As torchrun does on one machine.
+};
+
 /// Processes of `ferry run` that are ranks of one group, as a launcher starts them.
 class rank_processes {
 public:
   /// @param arguments of each rank
-  explicit rank_processes(const std::vector<words>& arguments) {
-    const auto port = std::to_string(test::free_port());
-    for (std::size_t rank = 0; rank != arguments.size(); ++rank)
-      ranks_.push_back(std::make_unique<test::running_program>(
-          arguments[rank],
-          words{"RANK=" + std::to_string(rank), "LOCAL_RANK=" + std::to_string(rank),
-                "WORLD_SIZE=" + std::to_string(arguments.size()), "MASTER_ADDR=127.0.0.1",
-                "MASTER_PORT=" + port}));
+  explicit rank_processes(const std::vector<words>& arguments,
+                          store_host host = store_host::rank_0) {
+    const auto port = test::free_port();
+    const auto size = std::to_string(arguments.size());
+    words common{"WORLD_SIZE=" + size, "LOCAL_WORLD_SIZE=" + size, "MASTER_ADDR=127.0.0.1",
+                 "MASTER_PORT=" + std::to_string(port), "TMPDIR=" + temporary_.path().string()};
+    if (host == store_host::launcher) {
+      store_ = open_tcp_store({.address = "127.0.0.1", .port = port}, 10s).value();
+      common.insert(common.end(),
+                    {"TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RESTART_COUNT=0",
+                     "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_RUN_ID=none"});
+    }
+    for (std::size_t rank = 0; rank != arguments.size(); ++rank) {
+      auto variables = common;
+      for (const auto* name : {"RANK=", "LOCAL_RANK=", "ROLE_RANK="})
+        variables.push_back(name + std::to_string(rank));
+      ranks_.push_back(std::make_unique<test::running_program>(arguments[rank], variables));
+    }
   }
 
   [[nodiscard]] test::running_program& operator[](int rank) {
     return *ranks_[static_cast<std::size_t>(rank)];
   }
 
+  /// Names the files of the ranks that outlive them, in memory or not.
+  [[nodiscard]] std::set<fs::path> left_behind() const {
+    auto left = files_in(temporary_.path());
+    std::ranges::set_difference(files_in(shared_memory), shared_before_,
+                                std::inserter(left, left.end()));
+    return left;
+  }
+
 private:
+  static constexpr auto shared_memory = "/dev/shm";
+
+  static std::set<fs::path> files_in(const fs::path& directory) {
+    std::set<fs::path> found;
+    for (const auto& each : fs::directory_iterator(directory))
+      found.insert(each.path());
+    return found;
+  }
+
+  std::shared_ptr<key_value_store> store_;
+  test::scratch_directory temporary_;
+  std::set<fs::path> shared_before_ = files_in(shared_memory);
   std::vector<std::unique_ptr<test::running_program>> ranks_;
 };
 
 TEST_CASE("ranks that are processes make the output of one", "[app][ranks]") {
   const auto size = GENERATE(2, 3);
+  const auto host = GENERATE(store_host::rank_0, store_host::launcher);
   const test::scratch_directory scratch;
   const auto path = [&](const std::string& name) { return (scratch.path() / name).string(); };
   rank_processes ranks{
       std::vector(static_cast<std::size_t>(size),
-                  sharing({"--compare-resident", "--steps", "2", "--report", path("r.json")}))};
+                  sharing({"--compare-resident", "--steps", "2", "--report", path("r.json")})),
+      host};
 
   for (int rank = 0; rank != size; ++rank) {
     const auto done = ranks[rank].finish();
@@ -97,11 +142,15 @@ TEST_CASE("a rank that is killed at any stage ends the others with its number",
   };
   const auto killed = GENERATE(0, 1, 2);
   const auto at =
-      GENERATE(stage{"join ranks", 0ms}, stage{"vote to start", 0ms}, stage{"enable backend", 0ms},
+      GENERATE(stage{"announce rank", 0ms}, stage{"wait for ranks", 0ms}, stage{"join ranks", 0ms},
+               stage{"vote to start", 0ms}, stage{"enable backend", 0ms},
                stage{"begin request", 0ms}, stage{"begin request", 400ms});
   CAPTURE(killed, at.line, at.later.count());
   rank_processes ranks{
       std::vector(3, sharing({"--steps", "1000", "--size", "256x256", "--log-level", "info"}))};
+  // Who has not reached rank 0 yet knows neither it nor the store.
+  for (int rank = 0; rank != 3; ++rank)
+    ranks[rank].wait_until_it_says("announce rank");
   ranks[killed].wait_until_it_says(at.line);
   std::this_thread::sleep_for(at.later);
 
@@ -118,6 +167,30 @@ TEST_CASE("a rank that is killed at any stage ends the others with its number",
                              Contains(killed == 0 ? "the store of rank 0 at" : "nothing else"));
   }
   CHECK(std::chrono::steady_clock::now() - begun < 5s);
+  CHECK(ranks.left_behind() == std::set<fs::path>());
+}
+
+TEST_CASE("a rank that is killed before the others know of it is named when their patience is over",
+          "[app][ranks][faults]") {
+  const auto killed = GENERATE(0, 1, 2);
+  CAPTURE(killed);
+  rank_processes ranks{std::vector(3, sharing({"--join-patience", "3"}))};
+
+  ranks[killed].send(SIGKILL);
+
+  const auto begun = std::chrono::steady_clock::now();
+  for (int rank = 0; rank != 3; ++rank) {
+    if (rank == killed)
+      continue;
+    const auto done = ranks[rank].finish();
+    CHECK(done.code == 1);
+    CHECK_THAT(done.err, Contains(killed == 0 ? "no store answers at"
+                                              : "rank " + std::to_string(killed) +
+                                                    " did not come to 'processes' within 3 s"));
+    CHECK_THAT(done.err, Contains("(rank " + std::to_string(killed) + ")"));
+  }
+  CHECK(std::chrono::steady_clock::now() - begun < 3s + 5s);
+  CHECK(ranks.left_behind() == std::set<fs::path>());
 }
 
 /// Checks that both ranks were refused in the same words, soon, and returns the words.

@@ -7,6 +7,7 @@
 //   <when>
 // Patience is in milliseconds.
 // Prints the failure that ended it and exits with 1, or with 0 after bytes that were all right.
+// With 5 if something of it is left in the process then.
 
 #include <ferry/platform/error.hpp>
 #include <ferry/platform/host_communicator.hpp>
@@ -19,6 +20,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +32,7 @@
 
 using namespace ferry;
 using namespace ferry::test;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -131,11 +136,40 @@ void befall(const std::string& mishap, membership& weights, std::uint32_t round)
   }
 }
 
-} // namespace
+/// What an operating system holds for this process.
+struct holdings {
+  std::size_t threads = 0;
+  std::size_t descriptors = 0;
+  std::size_t shared_mappings = 0;
 
-int main(int count, char** words) {
-  if (count != 8)
-    return 2;
+  friend bool operator==(const holdings&, const holdings&) = default;
+};
+
+std::size_t entries_of(const char* directory) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory), {}));
+}
+
+holdings own_holdings() {
+  holdings own{.threads = entries_of("/proc/self/task"),
+               .descriptors = entries_of("/proc/self/fd")};
+  std::ifstream mappings("/proc/self/maps");
+  for (std::string line; std::getline(mappings, line);)
+    own.shared_mappings += line.find("/memfd:") != std::string::npos ? 1U : 0U;
+  return own;
+}
+
+/// A thread that has been joined may be seen for a moment longer.
+bool only_has(const holdings& before) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (own_holdings() != before) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+int take_part(char** words) {
   const auto rank = std::atoi(words[2]);
   const auto size = std::atoi(words[3]);
   const auto meeting_patience = std::chrono::milliseconds(std::atol(words[4]));
@@ -173,4 +207,14 @@ int main(int count, char** words) {
   }
   const auto met = (*meeting)->meet("end", {}, meeting_patience);
   return met ? 0 : fail(met.error());
+}
+
+} // namespace
+
+int main(int count, char** words) {
+  if (count != 8)
+    return 2;
+  const auto before = own_holdings();
+  const auto code = take_part(words);
+  return only_has(before) ? code : 5;
 }

@@ -68,17 +68,23 @@ result<process_identity> read_process_identity(std::string_view text) {
 }
 
 peer_processes::peer_processes(std::span<const process_identity> ranks) {
+  for (const auto& process : ranks)
+    watch(static_cast<int>(peers_.size()), process);
+}
+
+void peer_processes::watch(int rank, const process_identity& process) {
+  const auto position = static_cast<std::size_t>(rank);
+  peers_.resize(std::max(peers_.size(), position + 1));
+  auto& watched = peers_[position];
+  watched = {};
   const auto here = this_process();
-  for (const auto& process : ranks) {
-    auto& watched = peers_.emplace_back();
-    if (process.place != here.place || process.id == here.id)
-      continue;
-    watched.handle = open_handle(process.id);
-    if (watched.handle.number() == file_descriptor::none && errno != ESRCH)
-      throw device_error(errc::unsupported, "watch process " + std::to_string(process.id),
-                         std::generic_category().message(errno));
-    watched.ended_before = start_of(process.id) != process.started;
-  }
+  if (process.place != here.place || process.id == here.id)
+    return;
+  watched.handle = open_handle(process.id);
+  if (watched.handle.number() == file_descriptor::none && errno != ESRCH)
+    throw device_error(errc::unsupported, "watch process " + std::to_string(process.id),
+                       std::generic_category().message(errno));
+  watched.ended_before = start_of(process.id) != process.started;
 }
 
 bool peer_processes::watched() const noexcept {

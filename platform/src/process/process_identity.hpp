@@ -32,7 +32,7 @@ struct process_identity {
 [[nodiscard]] result<process_identity> read_process_identity(std::string_view text);
 
 /// The processes of the other ranks. Sees at once that one has ended, also when its parent has not
-/// collected it yet. Thread-safe.
+/// collected it yet. Thread-safe but for `watch`.
 class peer_processes {
 public:
   /// Watches nobody.
@@ -41,6 +41,10 @@ public:
   /// Watches every process that can be watched from here: those of this machine but this one.
   /// @throws device_error `unsupported` if the operating system has no process handles
   explicit peer_processes(std::span<const process_identity> ranks);
+
+  /// Watches the process of a rank as well, in place of one that it was thought to be.
+  /// @throws device_error as the constructor
+  void watch(int rank, const process_identity& process);
 
   /// Whether any process is watched.
   [[nodiscard]] bool watched() const noexcept;

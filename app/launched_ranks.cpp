@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "launched_ranks.hpp"
+
+#include <ferry/platform/host_communicator.hpp>
+#include <ferry/platform/log.hpp>
+#include <ferry/platform/rendezvous.hpp>
+#include <ferry/torch/tcp_store.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+namespace ferry {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr nanoseconds patience_to_tell = std::chrono::seconds(10);
+
+/// Returns "rank=1 of=3".
+std::string in_words(const launched_rank& self) {
+  return "rank=" + std::to_string(self.rank) + " of=" + std::to_string(self.size);
+}
+
+/// Also those that offload nothing: they would be missed by those that do.
+result<void> compare_configurations(rendezvous& meeting, const offload_config& config) {
+  const auto own = to_json(config);
+  const auto said = meeting.meet("configuration", as_contribution(own), patience_to_join);
+  if (!said)
+    return tl::unexpected(said.error());
+  const auto first = as_text(said->front());
+  for (std::size_t rank = 1; rank < said->size(); ++rank)
+    if (const auto other = as_text((*said)[rank]); other != first)
+      return tl::unexpected(failure{.code = errc::invalid_config,
+                                    .detail = "the ranks differ: rank " + std::to_string(rank) +
+                                              " has configuration " + other + ", rank 0 " + first,
+                                    .rank = static_cast<int>(rank)});
+  return {};
+}
+
+} // namespace
+
+result<std::optional<launched_rank>> rank_of_several() {
+  auto launched = read_launcher([](const char* name) { return std::getenv(name); });
+  if (launched && *launched && (*launched)->size == 1)
+    launched->reset();
+  return launched;
+}
+
+launched_ranks::launched_ranks(nanoseconds patience)
+    : patience_(patience), self_(rank_of_several()) {
+  if (!self_ || !*self_)
+    return;
+  const auto& self = **self_;
+  const auto until = clock::now() + std::min(patience, patience_to_tell);
+  store_ = open_tcp_store(self, std::min(patience, patience_to_tell));
+  if (!store_) {
+    // Only who did not answer in time may answer yet.
+    patience_ = clock::now() < until ? nanoseconds::zero() : patience - patience_to_tell;
+    return;
+  }
+  if (beyond_world(self))
+    return;
+  try {
+    announce_rank(**store_, self.rank);
+    log(log_level::info, "ferry.app", "announce rank " + in_words(self));
+  } catch (const ferry_error& error) {
+    store_ = tl::unexpected(error.reason());
+    patience_ = nanoseconds::zero();
+  }
+}
+
+result<std::unique_ptr<rendezvous>> launched_ranks::meet(const launched_rank& self) {
+  if (store_ && !beyond_world(self))
+    return join_rendezvous(std::move(*store_), self.rank, self.size, patience_);
+  if (!store_ && patience_ <= nanoseconds::zero())
+    return tl::unexpected(store_.error());
+  return join_launched_ranks(self, patience_);
+}
+
+result<std::optional<rank_group>> launched_ranks::join(device& target,
+                                                       const offload_config& config) {
+  if (!self_)
+    return tl::unexpected(self_.error());
+  if (!*self_)
+    return std::nullopt;
+  const auto& self = **self_;
+  log(log_level::info, "ferry.app", "wait for ranks " + in_words(self));
+  auto meeting = meet(self);
+  if (!meeting)
+    return tl::unexpected(meeting.error());
+  log(log_level::info, "ferry.app", "join ranks " + in_words(self));
+  if (auto same = compare_configurations(**meeting, config); !same)
+    return tl::unexpected(same.error());
+  auto gathers = join_process_communicator(dynamic_cast<host_device&>(target), **meeting, "gathers",
+                                           patience_to_gather, patience_to_join);
+  if (!gathers)
+    return tl::unexpected(gathers.error());
+  return rank_group{.meeting = std::move(*meeting),
+                    .gathers = std::move(*gathers),
+                    .patience = patience_to_start};
+}
+
+failure launched_ranks::refuse(failure cause) {
+  if (!self_ || !*self_)
+    return cause;
+  const auto& self = **self_;
+  cause.rank = cause.rank.value_or(self.rank);
+  log(log_level::info, "ferry.app", "tell ranks reason=" + describe(cause));
+  if (!store_)
+    return cause;
+  try {
+    return refuse_to_join(**store_, self.rank, self.size, cause, patience_to_tell);
+  } catch (const ferry_error&) {
+    return cause; // Whoever could be told cannot reach the store either.
+  }
+}
+
+} // namespace ferry
