@@ -16,43 +16,68 @@
 namespace ferry {
 namespace {
 
-/// The tensors of a block, under all of their names.
-struct block_tensors {
+/// A block that is gathered, or what stays on the device of a component that has some.
+struct counted_unit {
+  const std::string* path;
+  const packed_layout* layout;
+  std::size_t place;               ///< Among all units, as `loader_transforms` counts them.
+  const gather_manifest* manifest; ///< Of a block.
+};
+
+bool has_gathers_of(const transfer_plan& plan, const std::string& component) {
+  return std::ranges::any_of(plan.rings, [&](const planned_ring& ring) {
+    return (ring.path == component || ring.path.starts_with(component + ".")) &&
+           plan.gathers[static_cast<std::size_t>(ring.blocks.front())];
+  });
+}
+
+std::vector<counted_unit> counted_units(const transfer_plan& plan) {
+  std::vector<counted_unit> counted;
+  for (std::size_t i = 0; i != plan.blocks.size(); ++i)
+    if (plan.gathers[i])
+      counted.push_back({&plan.blocks[i].path, &plan.blocks[i].layout, i, &*plan.gathers[i]});
+  for (std::size_t i = 0; i != plan.residents.size(); ++i)
+    if (const auto& each = plan.residents[i]; has_gathers_of(plan, each.path))
+      counted.push_back({&each.path, &each.layout, plan.blocks.size() + i, nullptr});
+  return counted;
+}
+
+/// The tensors of a unit, under all of their names.
+struct unit_tensors {
   std::vector<weight_place> all;
   std::vector<weight_place> stored; ///< Those of them that checkpoints have, and that have bytes.
 };
 
-/// By `block_id`; nothing of blocks that are not gathered.
-std::vector<block_tensors> tensors_of_gathers(const node_ptr& root, const transfer_plan& plan) {
+/// By position in `units`.
+std::vector<unit_tensors> tensors_of(const node_ptr& root, std::span<const counted_unit> units) {
   struct seat {
-    std::size_t block = 0;
+    std::size_t unit = 0;
     std::size_t storage = 0;
   };
   std::unordered_map<object_id, seat> seats;
-  for (std::size_t i = 0; i != plan.gathers.size(); ++i)
-    if (plan.gathers[i])
-      for (const auto& each : plan.blocks[i].layout.tensors)
-        seats.try_emplace(each.identity, seat{i, each.storage});
+  for (std::size_t i = 0; i != units.size(); ++i)
+    for (const auto& each : units[i].layout->tensors)
+      seats.try_emplace(each.identity, seat{i, each.storage});
 
-  std::vector<block_tensors> found(plan.blocks.size());
+  std::vector<unit_tensors> found(units.size());
   const auto add = [&](const std::string& path, const tensor_info& tensor) {
     const auto at = seats.find(tensor.identity);
     if (at == seats.end())
       return;
-    const auto [block, storage] = at->second;
+    const auto [unit, storage] = at->second;
     weight_place place{.name = path.empty() ? tensor.name : path + "." + tensor.name,
                        .type = tensor.type,
                        .shape = tensor.shape,
                        .strides = tensor.strides,
-                       .unit = block,
+                       .unit = units[unit].place,
                        .storage = storage};
     if (storage != packed_tensor::no_storage) {
       place.first = static_cast<std::size_t>(tensor.storage_offset) * element_size(tensor.type) -
-                    plan.blocks[block].layout.storages[storage].begin;
+                    units[unit].layout->storages[storage].begin;
       if (tensor.persistent)
-        found[block].stored.push_back(place);
+        found[unit].stored.push_back(place);
     }
-    found[block].all.push_back(std::move(place));
+    found[unit].all.push_back(std::move(place));
   };
   node_ids visited;
   visit_subtree("", root, visited, [&](const std::string& path, const module_node& each) {
@@ -92,11 +117,11 @@ std::vector<std::byte> sample_of(const weight_place& place, const_bytes storage)
   return sample;
 }
 
-/// By `block_id`.
+/// By place: of blocks, residents and groups.
 std::vector<std::vector<pending_transform>>
-pending_of_blocks(const node_ptr& root, const transfer_plan& plan, const loader_transforms* left) {
+pending_of_units(const node_ptr& root, const transfer_plan& plan, const loader_transforms* left) {
   if (left == nullptr || left->empty())
-    return std::vector<std::vector<pending_transform>>(plan.blocks.size());
+    return std::vector<std::vector<pending_transform>>(plan.blocks.size() + plan.residents.size());
   std::vector<const packed_layout*> layouts;
   for (const auto& each : plan.blocks)
     layouts.push_back(&each.layout);
@@ -108,6 +133,22 @@ pending_of_blocks(const node_ptr& root, const transfer_plan& plan, const loader_
   if (!found)
     throw ferry_error{std::move(found.error())};
   return std::move(*found);
+}
+
+void add_text(sha256_sum& sum, const std::string& text) {
+  sum.add(std::as_bytes(std::span(text)));
+}
+
+/// Says what of a tensor the ranks have to have in common beside its bytes.
+std::string form_of(const weight_place& tensor) {
+  std::string form{to_string(tensor.type)};
+  for (const auto each : tensor.shape)
+    form += "," + std::to_string(each);
+  return form + ";";
+}
+
+std::string text_of(const sha256_sum& sum) {
+  return sum.text().substr(0, 16);
 }
 
 } // namespace
@@ -140,29 +181,38 @@ result<void> plan_gathers(transfer_plan& plan, const offload_config& config, std
   return {};
 }
 
-std::vector<block_identity> identify_gathers(pipeline& subject, const transfer_plan& plan,
-                                             const loader_transforms* left) {
+std::vector<weight_identity> identify_gathers(pipeline& subject, const transfer_plan& plan,
+                                              const loader_transforms* left) {
   if (plan.gathers.empty())
     return {};
   const auto root = subject.root();
-  const auto tensors = tensors_of_gathers(root, plan);
-  const auto pending = pending_of_blocks(root, plan, left);
-  std::vector<block_identity> made;
-  for (std::size_t i = 0; i != plan.gathers.size(); ++i) {
-    if (!plan.gathers[i])
-      continue;
-    const auto& block = plan.blocks[i];
-    sha256_sum sum;
-    const auto form = digest(*plan.gathers[i], block.layout, tensors[i].all);
-    sum.add(std::as_bytes(std::span(form)));
-    const auto unit = subject.make_unit(block.path, block.layout);
+  const auto units = counted_units(plan);
+  const auto tensors = tensors_of(root, units);
+  const auto pending = pending_of_units(root, plan, left);
+  std::vector<weight_identity> made;
+  for (std::size_t i = 0; i != units.size(); ++i) {
+    const auto& [path, layout, place, manifest] = units[i];
+    const auto unit = subject.make_unit(*path, *layout);
     const auto originals = unit->originals();
-    const auto rearranged = rearranged_storages(pending[i], originals);
-    for (const auto& each : tensors[i].stored) {
+    const auto rearranged = rearranged_storages(pending[place], originals);
+    const auto sampled = [&](const weight_place& each) {
       const auto& computed = rearranged[each.storage];
-      sum.add(sample_of(each, computed.empty() ? originals[each.storage] : computed));
+      return sample_of(each, computed.empty() ? originals[each.storage] : const_bytes{computed});
+    };
+    if (manifest == nullptr) {
+      for (const auto& each : tensors[i].stored) {
+        sha256_sum sum;
+        add_text(sum, form_of(each));
+        sum.add(sampled(each));
+        made.push_back({each.name, text_of(sum)});
+      }
+      continue;
     }
-    made.push_back({block.path, sum.text().substr(0, 16)});
+    sha256_sum sum;
+    add_text(sum, digest(*manifest, *layout, tensors[i].all));
+    for (const auto& each : tensors[i].stored)
+      sum.add(sampled(each));
+    made.push_back({*path, text_of(sum)});
   }
   return made;
 }

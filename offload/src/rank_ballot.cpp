@@ -21,7 +21,7 @@ constexpr std::array fields{
     field{"slots", &rank_ballot::slots},
 };
 
-using identities = std::vector<block_identity>;
+using identities = std::vector<weight_identity>;
 
 /// Says how `own` differs from what rank 0 has; nothing if it does not.
 std::string difference(const identities& own, const identities& of_first) {
@@ -33,7 +33,7 @@ std::string difference(const identities& own, const identities& of_first) {
   if (!mine_ends && !other_ends && mine->path == other->path)
     return "has other weights in " + mine->path + " (" + mine->digest + ", rank 0 " +
            other->digest + ")";
-  return "gathers " + (mine_ends ? "nothing" : mine->path) + " where rank 0 gathers " +
+  return "has " + (mine_ends ? "nothing" : mine->path) + " where rank 0 has " +
          (other_ends ? "nothing" : other->path);
 }
 
@@ -54,7 +54,7 @@ std::optional<identities> identities_from(const nlohmann::json& said) {
 
 rank_ballot make_ballot(std::string_view device, std::string_view pipeline,
                         const offload_config& config, std::size_t slots,
-                        std::vector<block_identity> weights) {
+                        std::vector<weight_identity> weights) {
   return {.version = FERRY_VERSION,
           .device = std::string{device.substr(0, device.find_first_of(":0123456789"))},
           .pipeline = std::string{pipeline},

@@ -114,14 +114,24 @@ struct gathered_model {
         .plan({.block_attrs = {{"transformer", {"blocks"}}},
                .encoder_block_attrs = {{"text_encoder", {"layers"}}},
                .encoder_dlo_weight_replication = {"text_encoder"}});
+    replan(text);
+  }
+
+  void replan(std::string_view text = dit_alone) {
     plan = plan_transfers(resolve(subject, test::compact(text)).value());
     REQUIRE(plan_gathers(plan, test::compact(text), 2));
+  }
+
+  /// Adds a tensor that is in no block of `component`.
+  void add_beside(const std::string& component, const char* name, unsigned char fill) {
+    tree->at(component)->parameter(name, test::tensor({8}, dtype::f32, fill));
+    replan();
   }
 
   [[nodiscard]] test::fake_tensor& at(const std::string& name) {
     return *tree->at("transformer.blocks.1")->own_tensors().at(name);
   }
-  [[nodiscard]] std::vector<block_identity> said(const loader_transforms* left = nullptr) {
+  [[nodiscard]] std::vector<weight_identity> said(const loader_transforms* left = nullptr) {
     return identify_gathers(subject, plan, left);
   }
 
@@ -169,6 +179,40 @@ TEST_CASE("a short tensor counts with all its bytes", "[offload][gather]") {
   subject.at("weight").storage->bytes[at] = std::byte{6};
 
   CHECK(subject.said()[1].digest != before[1].digest);
+}
+
+TEST_CASE(
+    "tensors that stay on the device count beside the blocks that are gathered, each by itself",
+    "[offload][gather]") {
+  gathered_model subject;
+  subject.add_beside("transformer", "norm", 1);
+  subject.add_beside("transformer", "pos", 2);
+  subject.add_beside("text_encoder", "embed", 3);
+  gathered_model other;
+  other.add_beside("transformer", "norm", 1);
+  other.add_beside("transformer", "pos", 7);
+  other.add_beside("text_encoder", "embed", 4);
+
+  const auto said = subject.said();
+  const auto otherwise = other.said();
+
+  REQUIRE(said.size() == 4);
+  CHECK(said[2].path == "transformer.norm");
+  CHECK(said[3].path == "transformer.pos");
+  CHECK(otherwise[2] == said[2]);
+  CHECK(otherwise[3].path == said[3].path);
+  CHECK(otherwise[3].digest != said[3].digest);
+}
+
+TEST_CASE("a tensor beside gathered blocks is another one if its shape is", "[offload][gather]") {
+  gathered_model subject;
+  gathered_model other;
+  subject.tree->at("transformer")->parameter("pos", test::tensor({2, 4}));
+  other.tree->at("transformer")->parameter("pos", test::tensor({4, 2}));
+  subject.replan();
+  other.replan();
+
+  CHECK(subject.said().back().digest != other.said().back().digest);
 }
 
 TEST_CASE("what checkpoints leave out, and what lies between elements, does not count",

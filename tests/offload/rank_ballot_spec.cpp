@@ -77,11 +77,11 @@ TEST_CASE("ranks that gather other blocks differ at the first of them", "[offloa
   const auto refused = [&] { return agree(ballots).error().detail; };
 
   ballots[1].weights[0].path = "layers.0";
-  CHECK_THAT(refused(), Catch::EndsWith("rank 1 gathers layers.0 where rank 0 gathers blocks.0"));
+  CHECK_THAT(refused(), Catch::EndsWith("rank 1 has layers.0 where rank 0 has blocks.0"));
   ballots[1].weights = {{"blocks.0", "abc"}};
-  CHECK_THAT(refused(), Catch::EndsWith("rank 1 gathers nothing where rank 0 gathers blocks.1"));
+  CHECK_THAT(refused(), Catch::EndsWith("rank 1 has nothing where rank 0 has blocks.1"));
   std::ranges::swap(ballots[0], ballots[1]);
-  CHECK_THAT(refused(), Catch::EndsWith("rank 1 gathers blocks.1 where rank 0 gathers nothing"));
+  CHECK_THAT(refused(), Catch::EndsWith("rank 1 has blocks.1 where rank 0 has nothing"));
 }
 
 TEST_CASE("the ballot of a model with thousands of blocks is far below what ranks may say",

@@ -17,12 +17,12 @@ namespace ferry {
 
 /// What ranks have to agree on before their first collective, each equal if it is the same.
 struct rank_ballot {
-  std::string version;                 ///< Of Ferry.
-  std::string device;                  ///< Its kind: "sim", "host", "cuda".
-  std::string pipeline;                ///< Its class.
-  std::string configuration;           ///< As `to_json` writes it.
-  std::string slots;                   ///< How many: they decide what is fetched ahead.
-  std::vector<block_identity> weights; ///< `identify_gathers`.
+  std::string version;                  ///< Of Ferry.
+  std::string device;                   ///< Its kind: "sim", "host", "cuda".
+  std::string pipeline;                 ///< Its class.
+  std::string configuration;            ///< As `to_json` writes it.
+  std::string slots;                    ///< How many: they decide what is fetched ahead.
+  std::vector<weight_identity> weights; ///< `identify_gathers`.
 
   friend bool operator==(const rank_ballot&, const rank_ballot&) = default;
 };
@@ -30,15 +30,15 @@ struct rank_ballot {
 /// `device` is the name of the rank's own: what follows the kind, a number, does not count.
 [[nodiscard]] rank_ballot make_ballot(std::string_view device, std::string_view pipeline,
                                       const offload_config& config, std::size_t slots,
-                                      std::vector<block_identity> weights);
+                                      std::vector<weight_identity> weights);
 
 /// Return a ballot as one line of JSON, and read it back; `invalid_type` says what is damaged.
 [[nodiscard]] std::string to_json(const rank_ballot& ballot);
 [[nodiscard]] result<rank_ballot> rank_ballot_from_json(std::string_view json);
 
 /// Checks that all ranks say the same. Fails with `invalid_config`, naming the ranks that differ
-/// from rank 0 and what differs, of the weights the first block, and with the first of them as its
-/// rank. Gives the same answer on all ranks.
+/// from rank 0 and what differs, of the weights the first block or tensor, and with the first of
+/// them as its rank. Gives the same answer on all ranks.
 [[nodiscard]] result<void> agree(std::span<const rank_ballot> ballots);
 
 } // namespace ferry
