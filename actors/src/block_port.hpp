@@ -28,6 +28,9 @@ public:
   void release(block_id block) noexcept override;
   void mark(const char* what) override;
 
+  /// Makes `acquire` wait so much longer. @pre nobody has acquired a block
+  void be_patient(std::chrono::milliseconds longer) noexcept { deadline_ += longer; }
+
   /// Lets go of the actors, which a gate may outlive. @pre the board has failed and was left
   void close() noexcept;
 

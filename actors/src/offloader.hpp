@@ -83,6 +83,9 @@ private:
   void abandon_enable(failure cause);
   [[nodiscard]] std::optional<placement_plan> plan(const enable_pipeline& message) const;
   [[nodiscard]] rank_place where() const noexcept;
+  /// How long a piece may wait for a staging buffer beyond what it takes by itself: the copy out of
+  /// the buffer may be behind a gather, which waits for the slowest rank.
+  [[nodiscard]] std::chrono::milliseconds behind_gathers() const;
   void leave_ranks_because(const failure& cause);
   [[noreturn]] void refuse_start(failure cause);
   [[nodiscard]] slot_numbers slots_of(const offload_config& config) const noexcept;

@@ -276,12 +276,20 @@ void offloader::prepare(const pin_plan& pins, const result<causal_stamp>& carved
   });
 }
 
+std::chrono::milliseconds offloader::behind_gathers() const {
+  const auto waits = options_.peers && !placement_->plan().transfers.gathers.empty() &&
+                     placement_->staged_stores() != 0;
+  return waits ? std::chrono::ceil<std::chrono::milliseconds>(options_.peers->patience)
+               : std::chrono::milliseconds{0};
+}
+
 void offloader::load_residents(const causal_stamp& prepared) {
   open_copies opening{.through = placement_->through(),
                       .gathers = {},
                       .packer = options_.packer,
-                      .patience = options_.request_deadline,
+                      .patience = options_.request_deadline + behind_gathers(),
                       .stamp = prepared};
+  port_->be_patient(behind_gathers());
   if (options_.peers) {
     opening.gathers = options_.peers->gathers;
     opening.pipelining = options_.peers->pipelining;

@@ -7,6 +7,7 @@
 #include "support/rank_team.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <set>
@@ -105,7 +106,8 @@ TEST_CASE("weights that ranks share are read from the host, and not replaced whi
         {.component = "transformer",
          .values = {{.name = "blocks.1.weight", .shape = {700}, .bytes = zeros, .owner = {}}}});
     const auto read = own.subject.read_weights("transformer", {"blocks.1.weight"});
-    return !refused && refused.error().code == errc::unsupported && read &&
+    return !refused && refused.error().code == errc::unsupported &&
+           refused.error().detail.find("change them on every rank") != std::string::npos && read &&
            read->values.front().bytes.front() == std::byte{11} && own.request(1);
   }));
 }
@@ -251,6 +253,23 @@ TEST_CASE("ranks with equal bytes of another type or shape all refuse to start",
   for (const auto& each : refusals_of(ranks)) {
     CHECK(each.rank == 1);
     CHECK_THAT(each.detail, Catch::Contains("rank 1 has other weights in transformer.blocks.2"));
+  }
+}
+
+TEST_CASE(
+    "ranks that differ in a tensor beside the blocks they gather all refuse to start, naming it",
+    "[actors][ranks]") {
+  group ranks(2, kind::sim);
+  for (std::size_t i = 0; i != 2; ++i)
+    ranks[i]
+        .pipeline->tree()
+        ->at("transformer")
+        ->parameter("norm", tensor({16}, dtype::f32, static_cast<unsigned char>(i)));
+
+  for (const auto& each : refusals_of(ranks)) {
+    CHECK(each.code == errc::invalid_config);
+    CHECK(each.rank == 1);
+    CHECK_THAT(each.detail, Catch::Contains("rank 1 has other weights in transformer.norm"));
   }
 }
 
@@ -517,6 +536,50 @@ std::vector<result<void>> enabled_without_pins(pin_failure_policy policy) {
   for (auto& each : threads)
     each.join();
   return outcomes;
+}
+
+TEST_CASE("a block that is staged behind a gather waits for a slow rank as long as the gather does",
+          "[actors][ranks]") {
+  auto ends = sim_ranks(2);
+  auto config = config_of(gathered, 512);
+  config.pin_budget_bytes = 4 * config.chunk_bytes;
+  config.on_pin_failure = pin_failure_policy::whole_block_fallback;
+  std::array<std::optional<failure>, 2> failed;
+  std::array<std::size_t, 2> staged{};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i != 2; ++i)
+    threads.emplace_back([&, i] {
+      const auto pipeline = rank_model();
+      runtime subject{ends[i].gpu,
+                      {.ranks = ends[i].group, .acquire_deadline = 2s, .request_deadline = 2s}};
+      const auto run = [&](const char* block) { pipeline->call(block, [](fake_module&) {}); };
+      const auto begun =
+          subject.start().and_then([&] { return subject.enable(pipeline, config); }).and_then([&] {
+            return subject.begin_request({.steps = 1});
+          });
+      if (!begun) {
+        failed.at(i) = begun.error();
+        return;
+      }
+      staged.at(i) = subject.state()->staged_stores;
+      if (i == 1) // Longer than a question may take.
+        std::this_thread::sleep_for(3s);
+      try {
+        for (const auto* each : {"text_encoder.block.0", "transformer.blocks.0",
+                                 "transformer.blocks.1", "text_encoder.block.1"})
+          run(each);
+      } catch (const ferry_error& e) {
+        failed.at(i) = e.reason();
+      }
+    });
+  for (auto& each : threads)
+    each.join();
+
+  for (std::size_t i = 0; i != 2; ++i) {
+    INFO((failed.at(i) ? describe(*failed.at(i)) : "done"));
+    CHECK_FALSE(failed.at(i));
+    CHECK(staged.at(i) == encoder_blocks);
+  }
 }
 
 TEST_CASE("a rank that may not pin its parts sends them from where they are", "[actors][ranks]") {

@@ -129,7 +129,9 @@ struct rank_ends {
   rank_group group;
 };
 
-[[nodiscard]] inline std::vector<rank_ends> sim_ranks(int size) {
+/// @param patience of gathers
+[[nodiscard]] inline std::vector<rank_ends> sim_ranks(int size,
+                                                      nanoseconds patience = rank_patience) {
   const auto machine = make_sim_machine(7);
   auto meetings = make_memory_rendezvous(size);
   std::vector<rank_ends> made;
@@ -141,7 +143,7 @@ struct rank_ends {
          {.meeting = std::move(meeting), .gathers = nullptr, .patience = rank_patience}});
     raw.push_back(made.back().gpu.get());
   }
-  auto ends = make_sim_communicators(raw, rank_patience);
+  auto ends = make_sim_communicators(raw, patience);
   for (std::size_t i = 0; i != made.size(); ++i)
     made[i].group.gathers = std::move(ends[i]);
   return made;

@@ -24,7 +24,9 @@ struct rank_group {
   std::shared_ptr<rendezvous> meeting;
   /// Used for nothing else: the order of its collectives is the runtime's own.
   std::shared_ptr<communicator> gathers;
-  nanoseconds patience{std::chrono::seconds{60}}; ///< For the slowest rank to come to a start.
+  /// For the slowest rank to come to a start, and for a block that is staged behind a gather: as
+  /// long as `gathers` waits for a rank.
+  nanoseconds patience{std::chrono::seconds{60}};
   /// Of this rank; others may choose otherwise. `back_to_back` is what other systems do, for
   /// comparison: it is never faster.
   gather_pipelining pipelining = gather_pipelining::overlapped;
