@@ -20,8 +20,10 @@ using Catch::Contains;
 using test::leased_model;
 using test::plus_one_for;
 
-/// The weights of the last two blocks, of which with two resident layers one group is made.
-const std::vector<std::string> some{"transformer.blocks.1.weight", "transformer.blocks.3.weight"};
+/// The weights of two blocks, the first of which is in a group with two resident layers, and what
+/// stays on the device beside the blocks.
+const std::vector<std::string> some{"transformer.blocks.1.weight", "transformer.blocks.3.weight",
+                                    "transformer.pos"};
 
 /// Returns what `name` of block `index` holds in every byte, or -1.
 int value_of(test::fake_module& block, const std::string& name) {
@@ -32,15 +34,15 @@ int value_of(test::fake_module& block, const std::string& name) {
              : -1;
 }
 
-/// Returns whether the weights of blocks 1 and 3 hold one more than they are stored as, the others
-/// what they are stored as. `call` says whether each block is called for it.
+/// Returns whether `some` hold one more than they are stored as, the others what they are stored
+/// as. `call` says whether each block is called for it.
 bool is_transformed(test::fake_pipeline& model, bool call) {
   auto right = true;
   for (int i = 0; i != static_cast<int>(leased_model::blocks); ++i) {
     const auto path = "transformer.blocks." + std::to_string(i);
     const auto look = [&](test::fake_module& block) {
-      right =
-          value_of(block, "weight") == i + 1 + i % 2 && value_of(block, "bias") == i + 1 && right;
+      right = value_of(block, "weight") == i + 1 + i % 2 && value_of(block, "bias") == i + 1 &&
+              value_of(*model.tree()->at("transformer"), "pos") == 2 && right;
     };
     if (call)
       model.call(path, look);
@@ -111,15 +113,16 @@ TEST_CASE("a lease of which every block is transformed is not registered", "[act
 TEST_CASE("an enable that fails under way leaves every tensor transformed, once",
           "[actors][transforms]") {
   served on;
+  const auto config = test::legacy_resident(GENERATE(0, 2));
   on.gpu->inject({.call = device_call::allocate, .after = GENERATE(0U, 3U, 5U)});
 
-  const auto failed = on.through.enable(on.model.pipeline(), test::legacy(test::distributed),
-                                        on.model.take_lease(), on.left);
+  const auto failed =
+      on.through.enable(on.model.pipeline(), config, on.model.take_lease(), on.left);
 
   REQUIRE_FALSE(failed);
   CHECK(on.left->empty());
   CHECK(is_transformed(*on.model.pipeline(), false));
-  CHECK(on.through.enable(on.model.pipeline(), test::legacy(test::distributed), nullptr, on.left));
+  CHECK(on.through.enable(on.model.pipeline(), config, nullptr, on.left));
   CHECK(is_transformed(*on.model.pipeline(), true));
 }
 
@@ -137,8 +140,9 @@ TEST_CASE("an enable that is refused leaves the transforms to be done", "[actors
   CHECK(on.model.is_whole());
 }
 
-TEST_CASE("ranks gather blocks as they are after their transforms, and keep their parts only",
+TEST_CASE("ranks gather blocks as they are after their transforms, and keep parts only if they pin",
           "[actors][transforms][ranks]") {
+  const auto pins = GENERATE(true, false);
   std::vector<leased_model> models(2);
   test::rank_team team{2, test::kind::sim};
 
@@ -147,18 +151,19 @@ TEST_CASE("ranks gather blocks as they are after their transforms, and keep thei
     auto& model = *models[i].pipeline();
     auto config = test::compact(test::gathered);
     config.keep_mapped = true;
+    config.pin_memory = pins;
     if (!subject.start() ||
         !subject.enable(models[i].pipeline(), config, nullptr, plus_one_for(some)))
       return false;
     const auto stored =
         model.tree()->at("transformer.blocks.1")->own_tensors().at("weight")->storage;
     const auto only_a_part = !stored->mapped.empty();
-    const auto unreadable =
-        subject.read_weights("transformer", {"blocks.1.weight"}).error().code == errc::unsupported;
+    const auto read = subject.read_weights("transformer", {"blocks.1.weight"});
+    const auto unreadable = !read && read.error().code == errc::unsupported;
     const auto seen =
         subject.begin_request({.steps = 1}).has_value() && is_transformed(model, true);
-    return subject.end_request() && seen && only_a_part && unreadable && subject.disable() &&
-           is_transformed(model, false);
+    return subject.end_request() && seen && only_a_part == pins && unreadable == pins &&
+           subject.disable() && is_transformed(model, false);
   });
 
   CHECK(right);
