@@ -255,6 +255,9 @@ public:
     if (end_ != nullptr)
       end_->poison(cause);
   }
+  [[nodiscard]] std::optional<failure> failed() noexcept override {
+    return end_ == nullptr ? std::nullopt : end_->failed();
+  }
   [[nodiscard]] bool died() const noexcept { return end_ == nullptr; }
 
 private:
