@@ -256,9 +256,8 @@ TEST_CASE("ranks with equal bytes of another type or shape all refuse to start",
   }
 }
 
-TEST_CASE(
-    "ranks that differ in a tensor beside the blocks they gather all refuse to start, naming it",
-    "[actors][ranks]") {
+TEST_CASE("ranks that differ in a tensor beside gathered blocks all refuse to start, naming it",
+          "[actors][ranks]") {
   group ranks(2, kind::sim);
   for (std::size_t i = 0; i != 2; ++i)
     ranks[i]

@@ -140,7 +140,7 @@ TEST_CASE("an enable that is refused leaves the transforms to be done", "[actors
   CHECK(on.model.is_whole());
 }
 
-TEST_CASE("ranks gather blocks as they are after their transforms, and keep parts only if they pin",
+TEST_CASE("what ranks gather is transformed before, and each keeps only its part where it pins",
           "[actors][transforms][ranks]") {
   const auto pins = GENERATE(true, false);
   std::vector<leased_model> models(2);

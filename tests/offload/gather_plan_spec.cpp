@@ -181,9 +181,8 @@ TEST_CASE("a short tensor counts with all its bytes", "[offload][gather]") {
   CHECK(subject.said()[1].digest != before[1].digest);
 }
 
-TEST_CASE(
-    "tensors that stay on the device count beside the blocks that are gathered, each by itself",
-    "[offload][gather]") {
+TEST_CASE("what stays on the device beside gathered blocks counts, tensor by tensor",
+          "[offload][gather]") {
   gathered_model subject;
   subject.add_beside("transformer", "norm", 1);
   subject.add_beside("transformer", "pos", 2);
