@@ -95,9 +95,6 @@ public:
   [[nodiscard]] static int current_device();
   static void make_current(int device);
 
-  /// Returns how many calls all fakes of this process have got.
-  [[nodiscard]] static std::uint64_t calls_of_all();
-
 private:
   friend struct fake_calls;
 
