@@ -5,12 +5,14 @@
 
 #include <ferry/platform/host_communicator.hpp>
 #include <ferry/platform/log.hpp>
+#include <ferry/platform/nccl_communicator.hpp>
 #include <ferry/platform/rendezvous.hpp>
 #include <ferry/torch/tcp_store.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -97,13 +99,18 @@ result<std::optional<rank_group>> launched_ranks::join(device& target,
   log(log_level::info, "ferry.app", "join ranks " + in_words(self));
   if (auto same = compare_configurations(**meeting, config); !same)
     return tl::unexpected(same.error());
-  auto gathers = join_process_communicator(dynamic_cast<host_device&>(target), **meeting, "gathers",
-                                           patience_to_gather, patience_to_join);
+  const auto shared = std::shared_ptr<rendezvous>(std::move(*meeting));
+  auto* const gpu = dynamic_cast<cuda_device*>(&target);
+  auto gathers =
+      gpu != nullptr
+          ? open_nccl_communicator(*gpu, shared,
+                                   {.patience = patience_to_gather, .to_join = patience_to_join})
+          : join_process_communicator(dynamic_cast<host_device&>(target), *shared, "gathers",
+                                      patience_to_gather, patience_to_join);
   if (!gathers)
     return tl::unexpected(gathers.error());
-  return rank_group{.meeting = std::move(*meeting),
-                    .gathers = std::move(*gathers),
-                    .patience = patience_to_start};
+  return rank_group{
+      .meeting = shared, .gathers = std::move(*gathers), .patience = patience_to_start};
 }
 
 failure launched_ranks::refuse(failure cause) {

@@ -3,7 +3,9 @@
 
 #include "open_ranks.hpp"
 
+#include <ferry/platform/cuda_device.hpp>
 #include <ferry/platform/host_communicator.hpp>
+#include <ferry/platform/nccl_communicator.hpp>
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/sim_communicator.hpp>
 #include <ferry/platform/sim_device.hpp>
@@ -11,6 +13,7 @@
 #include "launched_ranks.hpp"
 #include "run_options.hpp"
 
+#include <future>
 #include <string>
 #include <utility>
 
@@ -74,22 +77,82 @@ result<opened_ranks> open_hosts(const run_options& options, std::size_t count,
     hosts.push_back(dynamic_cast<host_device*>(target->get()));
     if (hosts.back() == nullptr)
       return refuse(errc::unsupported, "--ranks is " + std::to_string(count) + " and the device " +
-                                           options.device +
-                                           "; expected sim or host, or one process a rank");
+                                           options.device + "; expected sim, host or cuda");
     devices.push_back(std::move(*target));
   }
   return connect(std::move(devices), make_host_communicators(hosts, patience_to_gather));
 }
 
+/// Whether ranks are to be on GPUs, a different one each.
+bool on_gpus(const run_options& options) {
+  return options.device == "cuda" ||
+         (options.device.empty() && list_cuda_devices().front().available);
+}
+
+result<std::vector<std::shared_ptr<cuda_device>>>
+open_each_gpu(const run_options& options, std::size_t count, std::optional<std::uint64_t> memory) {
+  const auto found = list_cuda_devices();
+  if (found.front().available && found.size() < count)
+    return refuse(errc::unsupported, "--ranks is " + std::to_string(count) + " and there are " +
+                                         std::to_string(found.size()) +
+                                         " GPUs; expected at most as many ranks as GPUs");
+  std::vector<std::shared_ptr<cuda_device>> gpus;
+  auto own = options;
+  for (std::size_t i = 0; i < count; ++i) {
+    own.device = "cuda:" + std::to_string(i);
+    auto target = open_one(own, memory);
+    if (!target)
+      return tl::unexpected(target.error());
+    gpus.push_back(std::dynamic_pointer_cast<cuda_device>(std::move(*target)));
+  }
+  return gpus;
+}
+
+/// Connects the ranks at once: NCCL waits for all of them.
+result<opened_ranks> open_gpus(const run_options& options, std::size_t count,
+                               std::optional<std::uint64_t> memory) {
+  auto gpus = open_each_gpu(options, count, memory);
+  if (!gpus)
+    return tl::unexpected(gpus.error());
+  std::vector<std::shared_ptr<rendezvous>> meetings;
+  for (auto& meeting : make_memory_rendezvous(static_cast<int>(count)))
+    meetings.push_back(std::move(meeting));
+  std::vector<std::future<result<std::unique_ptr<communicator>>>> joining;
+  for (std::size_t i = 0; i < count; ++i)
+    joining.push_back(std::async(std::launch::async, [&, i] {
+      return open_nccl_communicator(*(*gpus)[i], meetings[i],
+                                    {.patience = patience_to_gather, .to_join = patience_to_join});
+    }));
+  std::vector<result<std::unique_ptr<communicator>>> joined;
+  for (auto& each : joining)
+    joined.push_back(each.get());
+  opened_ranks made{.size = static_cast<int>(count), .here = {}};
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!joined[i])
+      return tl::unexpected(joined[i].error());
+    made.here.push_back({.number = static_cast<int>(i),
+                         .target = (*gpus)[i],
+                         .group = rank_group{.meeting = meetings[i],
+                                             .gathers = std::move(*joined[i]),
+                                             .patience = patience_to_start}});
+  }
+  return made;
+}
+
 result<opened_ranks> open_launched(const launched_rank& self, const run_options& options,
                                    std::optional<std::uint64_t> memory) {
-  auto target = open_one(options, memory);
+  auto own = options;
+  if (on_gpus(options))
+    own.device = "cuda:" + std::to_string(self.local_rank);
+  auto target = open_one(own, memory);
   if (!target)
     return tl::unexpected(target.error());
-  if (dynamic_cast<host_device*>(target->get()) == nullptr)
-    return refuse(errc::unsupported, "the launcher started " + std::to_string(self.size) +
-                                         " processes and the device is " + options.device +
-                                         "; expected host, or --ranks for ranks that are threads");
+  if (dynamic_cast<host_device*>(target->get()) == nullptr &&
+      dynamic_cast<cuda_device*>(target->get()) == nullptr)
+    return refuse(errc::unsupported,
+                  "the launcher started " + std::to_string(self.size) +
+                      " processes and the device is " + options.device +
+                      "; expected host or cuda, or --ranks for ranks that are threads");
   return opened_ranks{.size = self.size,
                       .here = {{.number = self.rank, .target = std::move(*target), .group = {}}}};
 }
@@ -104,10 +167,13 @@ result<opened_ranks> open_ranks(const run_options& options,
   if (*launched)
     return open_launched(**launched, options, device_memory);
   const auto count = options.ranks.value_or(1);
-  if (count > 1)
-    return options.device == "sim"
-               ? open_sims(options, static_cast<std::size_t>(count), device_memory)
-               : open_hosts(options, static_cast<std::size_t>(count), device_memory);
+  if (count > 1) {
+    const auto ranks = static_cast<std::size_t>(count);
+    if (options.device == "sim")
+      return open_sims(options, ranks, device_memory);
+    return on_gpus(options) ? open_gpus(options, ranks, device_memory)
+                            : open_hosts(options, ranks, device_memory);
+  }
   auto target = open_one(options, device_memory);
   if (!target)
     return tl::unexpected(target.error());

@@ -4,6 +4,7 @@
 #include "versions.hpp"
 
 #include <ferry/platform/cuda_device.hpp>
+#include <ferry/platform/nccl_communicator.hpp>
 
 #ifdef FERRY_WITH_ACTORS
 #  include <ferry/messages/caf.hpp>
@@ -40,11 +41,15 @@ std::string cuda_version_text() {
   return cuda_version().empty() ? "not in this build" : std::string(cuda_version());
 }
 
+std::string nccl_version_text() {
+  return nccl_version().value_or("not at hand");
+}
+
 } // namespace
 
 std::string versions() {
   return "ferry " FERRY_VERSION "\nlibtorch " + libtorch_version() + "\nCAF " + caf_version() +
-         "\nCUDA " + cuda_version_text();
+         "\nCUDA " + cuda_version_text() + "\nNCCL " + nccl_version_text();
 }
 
 } // namespace ferry

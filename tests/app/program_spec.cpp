@@ -25,7 +25,7 @@ TEST_CASE("the program says its version and those of its libraries", "[app]") {
 
   CHECK(done.code == 0);
   CHECK_THAT(done.out, StartsWith("ferry 0.") && Contains("\nlibtorch ") && Contains("\nCAF ") &&
-                           Contains("\nCUDA "));
+                           Contains("\nCUDA ") && Contains("\nNCCL "));
   CHECK(done.err == "");
 }
 
