@@ -110,8 +110,7 @@ TEST_CASE("pinned memory is registered with exactly the size that was asked for"
   CHECK(resident_pages(block.bytes()) == (bytes + page_bytes() - 1) / page_bytes());
 }
 
-TEST_CASE(
-    "a pin that fails for whatever reason leaves nothing mapped or pending, and copies go on") {
+TEST_CASE("a pin that fails leaves nothing mapped or pending, and copies go on") {
   const auto reason = GENERATE(cudaErrorMemoryAllocation, cudaErrorNotPermitted,
                                cudaErrorOperatingSystem, cudaErrorUnknown);
   fake_gpu gpu;
@@ -199,8 +198,7 @@ TEST_CASE("pages are registered and given back over and over, and nothing is eve
   CHECK(gpu.cuda.count("cudaHostUnregister") == 20);
 }
 
-TEST_CASE(
-    "pages that somebody else has registered are refused once, and taken when they are free") {
+TEST_CASE("pages that somebody else has registered are refused, and taken once they are free") {
   fake_gpu gpu;
   const read_only_pages pages(1);
   auto* const address = const_cast<std::byte*>(pages.bytes().data());
