@@ -18,7 +18,7 @@ void add_devices_command(CLI::App& program, exit_code& outcome) {
                  "others cannot");
   command->callback([&outcome] {
     for (const auto& device : list_devices())
-      std::cout << std::left << std::setw(6) << device.name << std::setw(13)
+      std::cout << std::left << std::setw(8) << device.name << std::setw(13)
                 << (device.available ? "available" : "unavailable") << device.description << '\n';
     outcome = exit_code::done;
   });
