@@ -18,6 +18,7 @@ void add_checkpoint_command(CLI::App& program, exit_code& outcome);
 void add_devices_command(CLI::App& program, exit_code& outcome);
 void add_trace_command(CLI::App& program, exit_code& outcome);
 #ifdef FERRY_WITH_RUN
+void add_plan_command(CLI::App& program, exit_code& outcome);
 void add_run_command(CLI::App& program, exit_code& outcome);
 #endif
 

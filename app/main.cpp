@@ -23,11 +23,9 @@ namespace {
 
 constexpr std::array commands = {
 #ifdef FERRY_WITH_RUN
-    add_run_command,
+    add_run_command,   add_plan_command,
 #endif
-    add_trace_command,
-    add_checkpoint_command,
-    add_devices_command,
+    add_trace_command, add_checkpoint_command, add_devices_command,
 };
 
 /// Names the command that was being read, for the hint at its help.

@@ -23,30 +23,6 @@ json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
 }
 
-std::string size_text(std::uint64_t bytes) {
-  static constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < units.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, units.at(unit));
-  return text.data();
-}
-
-std::string time_text(double seconds) {
-  std::array<char, 32> text{};
-  if (seconds < 1e-3)
-    std::snprintf(text.data(), text.size(), "%.1f us", seconds * 1e6);
-  else if (seconds < 1)
-    std::snprintf(text.data(), text.size(), "%.2f ms", seconds * 1e3);
-  else
-    std::snprintf(text.data(), text.size(), "%.2f s", seconds);
-  return text.data();
-}
-
 std::string percent_text(double fraction) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f %%", fraction * 100);
@@ -135,6 +111,30 @@ run_report overall(const std::vector<run_report>& ranks) {
 }
 
 } // namespace
+
+std::string size_text(std::uint64_t bytes) {
+  static constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, units.at(unit));
+  return text.data();
+}
+
+std::string time_text(double seconds) {
+  std::array<char, 32> text{};
+  if (seconds < 1e-3)
+    std::snprintf(text.data(), text.size(), "%.1f us", seconds * 1e6);
+  else if (seconds < 1)
+    std::snprintf(text.data(), text.size(), "%.2f ms", seconds * 1e3);
+  else
+    std::snprintf(text.data(), text.size(), "%.2f s", seconds);
+  return text.data();
+}
 
 std::string to_json(const std::vector<run_report>& ranks) {
   auto report = as_json(overall(ranks));

@@ -6,6 +6,7 @@
 #include <ferry/platform/quantity.hpp>
 
 #include "caught.hpp"
+#include "choose_config.hpp"
 #include "config_option.hpp"
 #include "launched_ranks.hpp"
 #include "models/load_model.hpp"
@@ -44,7 +45,7 @@ result<void> check_sim(const run_options& options, const offload_config& config)
   if (options.device != "sim")
     return refuse("--sim is '" + *options.sim_model +
                   "' and the device is another; expected --device sim");
-  if (config.strategy == offload_strategy::none)
+  if (config.strategy == offload_strategy::none && options.config != automatic_config)
     return refuse("--sim is '" + *options.sim_model +
                   "' and nothing is offloaded, so that nothing runs on the model; add --config, "
                   "or leave --sim out");
@@ -139,11 +140,22 @@ result<void> load_for(rank_setup& rank, const run_options& options) {
   return {};
 }
 
+/// Chooses a configuration for ranks that are all here.
+result<offload_config> plan_config(const run_options& options, const diffusion_model& model,
+                                   const request& asked, const opened_ranks& ranks) {
+  if (ranks.here.size() != static_cast<std::size_t>(ranks.size))
+    return refuse("--config is auto and the launcher started " + std::to_string(ranks.size) +
+                  " processes, which might choose differently; expected what ferry plan --ranks " +
+                  std::to_string(ranks.size) + " finds");
+  return choose_config(options, model, asked, *ranks.here.front().target, ranks.here.size());
+}
+
 /// What a rank can refuse without the others.
 result<run_setup> check(const run_options& options) {
   if (auto built = check_build(options); !built)
     return tl::unexpected(built.error());
-  auto config = read_config(options.config, options.legacy);
+  const bool plans = options.config == automatic_config;
+  auto config = plans ? result<offload_config>{} : read_config(options.config, options.legacy);
   if (!config)
     return tl::unexpected(config.error());
   auto memory = read_device_memory(options);
@@ -174,6 +186,11 @@ result<run_setup> check(const run_options& options) {
   auto ranks = open_ranks(options, *memory);
   if (!ranks)
     return tl::unexpected(ranks.error());
+  if (plans) {
+    config = plan_config(options, **model, asked->front().what, *ranks);
+    if (!config)
+      return tl::unexpected(config.error());
+  }
   run_setup made{.config = std::move(*config),
                  .asked = std::move(*asked),
                  .device_memory = *memory,

@@ -12,7 +12,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <map>
 #include <optional>
+#include <string>
 
 namespace ferry {
 
@@ -43,6 +46,12 @@ public:
   /// Returns the request that a serving process runs once before the first: small, and through
   /// every component. Nothing: the family declares none.
   [[nodiscard]] virtual std::optional<request> warm_up_request() const { return std::nullopt; }
+
+  /// Returns how often a step of `asked` runs through each denoiser, by its path; a step runs one
+  /// of them. What is not named: once.
+  [[nodiscard]] virtual std::map<std::string, std::size_t> passes_per_step(const request&) const {
+    return {};
+  }
 
   /// Returns the request that a reference file of the family describes.
   /// @returns `invalid_checkpoint` with what is missing or malformed

@@ -107,6 +107,14 @@ at::Tensor wan_pipeline::draw(const at::Tensor& latents, const run_callbacks& te
   return pictures;
 }
 
+std::map<std::string, std::size_t> wan_pipeline::passes_per_step(const request& asked) const {
+  const std::size_t passes = guided(asked) ? 2 : 1;
+  std::map<std::string, std::size_t> all{{"transformer", passes}};
+  if (transformer_2_)
+    all.emplace("transformer_2", passes);
+  return all;
+}
+
 request wan_pipeline::defaults() const {
   request asked;
   asked.positive.ids = {5, 17, 9, 33};

@@ -35,6 +35,8 @@ public:
   [[nodiscard]] torch_pipeline_description description() const override;
   [[nodiscard]] request defaults() const override;
   [[nodiscard]] std::optional<request> warm_up_request() const override;
+  [[nodiscard]] std::map<std::string, std::size_t>
+  passes_per_step(const request& asked) const override;
   [[nodiscard]] result<request> inputs_of(const reference_run& reference) const override;
   [[nodiscard]] result<void> check(const request& asked) const override;
   [[nodiscard]] result<generated> run(const request& asked,

@@ -30,7 +30,8 @@ TEST_CASE("the program says its version and those of its libraries", "[app]") {
 }
 
 TEST_CASE("every command explains itself and its log level", "[app]") {
-  auto arguments = GENERATE(words{}, words{"checkpoint"}, words{"devices"}, words{"trace"});
+  auto arguments =
+      GENERATE(words{}, words{"checkpoint"}, words{"plan"}, words{"devices"}, words{"trace"});
   arguments.push_back("--help");
 
   const auto done = run_program(arguments);

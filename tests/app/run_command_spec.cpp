@@ -476,6 +476,7 @@ TEST_CASE("the page on configuration names every option and no other", "[app]") 
       read_text(std::filesystem::path(FERRY_TEST_DATA) / "../../docs/configuration.md");
   auto helped = options_in(run_program({"run", "--help"}).out);
   helped.merge(options_in(run_program({"checkpoint", "--help"}).out));
+  helped.merge(options_in(run_program({"plan", "--help"}).out));
   helped.merge(options_in(run_program({"devices", "--help"}).out));
   helped.merge(options_in(run_program({"trace", "--help"}).out));
   helped.insert("--version");

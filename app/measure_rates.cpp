@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/actors/runtime.hpp>
+#include <ferry/offload/config_legacy.hpp>
+#include <ferry/offload/overlap.hpp>
+#include <ferry/platform/device.hpp>
+#include <ferry/platform/open_device.hpp>
+#include <ferry/torch/torch_pipeline.hpp>
+
+#include "caught.hpp"
+#include "models/load_model.hpp"
+#include "plan_rates.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace ferry {
+
+namespace {
+
+template <class T>
+T median(std::vector<T>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// Returns the coefficient of variation of lognormal `values`, from their middle half: single
+/// copies that took ages, because their pages were read from disk, say nothing.
+double variation(std::vector<double>& values) {
+  std::ranges::sort(values);
+  const auto quarter = values.size() / 4;
+  constexpr double quartiles = 1.349; // Between those of a normal distribution, in deviations.
+  const auto deviation =
+      std::log(values[values.size() - 1 - quarter] / values[quarter]) / quartiles;
+  return std::sqrt(std::exp(deviation * deviation) - 1);
+}
+
+/// Collects what copies of blocks and their bodies take on a device. Thread-safe.
+class block_watch final : public operation_observer {
+public:
+  void on_operation(const operation_span& span) override {
+    const std::lock_guard lock(mutex_);
+    if (span.tag.block == operation_tag::no_block)
+      return;
+    const std::string_view what = span.tag.what;
+    if (span.kind == operation_kind::copy) {
+      if (span.bytes != 0 && span.end > span.start)
+        links_.push_back(static_cast<double>(span.bytes) /
+                         std::chrono::duration<double>(span.end - span.start).count());
+    } else if (span.kind == operation_kind::mark && what == mark_begin) {
+      begun_ = span.end;
+    } else if (span.kind == operation_kind::mark && what == mark_end) {
+      bodies_[span.tag.block].push_back(span.end - begun_);
+    }
+  }
+  void on_stream(stream_id, std::string_view) override {}
+
+  /// Puts what was seen of blocks that are called `paths` into `rates`.
+  void put_into(machine_rates& rates, const std::vector<std::string>& paths) {
+    const std::lock_guard lock(mutex_);
+    if (!links_.empty()) {
+      rates.link = median(links_);
+      rates.jitter = variation(links_);
+    }
+    rates.latency = {};
+    std::vector<nanoseconds> all;
+    for (auto& [block, times] : bodies_)
+      if (block < paths.size())
+        all.push_back(rates.computes[paths[block]] = median(times));
+    if (!all.empty())
+      rates.compute = median(all); // Of blocks that did not run.
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<double> links_; ///< Bytes per second of each copy.
+  nanoseconds begun_{};
+  std::map<std::uint32_t, std::vector<nanoseconds>> bodies_;
+};
+
+/// Runs a short request of the family with its denoisers streamed. Returns what blocks are called.
+result<std::vector<std::string>> run_streamed(const std::shared_ptr<device>& target,
+                                              const diffusion_model& model) {
+  auto config = resolve_config(R"({"mode":"layer","components":["dit"]})", {});
+  if (!config)
+    return tl::unexpected(config.error());
+  runtime through(target, {});
+  if (auto started = through.start(); !started)
+    return tl::unexpected(started.error());
+  const auto subject = std::make_shared<torch_pipeline>(model.description());
+  if (auto enabled = through.enable(subject, config->config); !enabled)
+    return tl::unexpected(enabled.error());
+  const auto asked = model.defaults();
+  const auto begun = through.begin_request({.steps = static_cast<std::uint32_t>(asked.steps)});
+  if (!begun)
+    return tl::unexpected(begun.error());
+  auto made = model.run(asked, {});
+  const auto state = through.state();
+  auto ended = through.end_request();
+  auto disabled = through.disable();
+  if (!made)
+    return tl::unexpected(made.error());
+  if (!state)
+    return tl::unexpected(state.error());
+  if (!ended)
+    return tl::unexpected(ended.error());
+  if (!disabled)
+    return tl::unexpected(disabled.error());
+  return state->blocks;
+}
+
+} // namespace
+
+result<void> measure_rates(const std::filesystem::path& checkpoint, const std::string& device_name,
+                           const std::optional<std::string>& sim_model, machine_rates& rates) {
+  try {
+    const auto model = load_model(checkpoint);
+    if (!model)
+      return tl::unexpected(model.error());
+    auto opened = open_device(device_name, {.model = sim_model.value_or("")});
+    if (!opened)
+      return tl::unexpected(opened.error());
+    const std::shared_ptr<device> target = std::move(*opened);
+    block_watch watch;
+    target->attach(watch);
+    const auto paths = run_streamed(target, **model);
+    target->detach(watch);
+    if (!paths)
+      return tl::unexpected(paths.error());
+    rates.computes.clear();
+    watch.put_into(rates, *paths);
+    return {};
+  } catch (const std::exception&) {
+    return tl::unexpected(caught());
+  }
+}
+
+} // namespace ferry

@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/offload/planner.hpp>
+#include <ferry/platform/quantity.hpp>
+#include <ferry/torch/torch_pipeline.hpp>
+
+#include "choose_config.hpp"
+#include "command.hpp"
+#include "models/load_model.hpp"
+#include "models/request.hpp"
+#include "open_ranks.hpp"
+#include "option_checks.hpp"
+#include "plan_rates.hpp"
+#include "report.hpp"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ferry {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// What was typed after `ferry plan`.
+struct plan_options {
+  std::filesystem::path checkpoint;
+  std::optional<std::string> device_memory;
+  std::optional<std::string> host_memory;
+  std::int64_t ranks = 1;
+  rate_options rates;
+  bool measure = false;
+  std::string device;
+  std::optional<int> steps;
+  std::optional<double> guidance;
+  std::int64_t rows = 10;
+  bool as_json = false;
+};
+
+result<std::optional<std::uint64_t>> read_memory(const char* option,
+                                                 const std::optional<std::string>& text) {
+  if (!text)
+    return std::nullopt;
+  const auto bytes = parse_bytes(*text);
+  if (!bytes)
+    return tl::unexpected(failure{.code = errc::invalid_argument,
+                                  .detail = std::string(option) + ": " + bytes.error().detail});
+  return *bytes;
+}
+
+/// Makes the question of what was typed, with rates measured if that was wished for.
+result<plan_question> question_of(const plan_options& options, const diffusion_model& model) {
+  const auto device_memory = read_memory("--device-memory", options.device_memory);
+  if (!device_memory)
+    return tl::unexpected(device_memory.error());
+  const auto host_memory = read_memory("--host-memory", options.host_memory);
+  if (!host_memory)
+    return tl::unexpected(host_memory.error());
+  if (!options.device.empty() && !options.measure)
+    return tl::unexpected(failure{.code = errc::invalid_argument,
+                                  .detail = "--device is '" + options.device +
+                                            "' and nothing is measured; add --measure"});
+  auto rates = read_rates(options.rates);
+  if (!rates)
+    return tl::unexpected(rates.error());
+  auto asked = model.defaults();
+  asked.steps = options.steps.value_or(asked.steps);
+  asked.guidance = options.guidance.value_or(asked.guidance);
+  if (options.measure)
+    if (auto measured =
+            measure_rates(options.checkpoint, options.device, options.rates.model, *rates);
+        !measured)
+      return tl::unexpected(measured.error());
+  return plan_question{.rates = std::move(*rates),
+                       .device_memory = *device_memory,
+                       .host_memory = *host_memory,
+                       .ranks = static_cast<std::size_t>(options.ranks),
+                       .steps = static_cast<std::size_t>(asked.steps),
+                       .passes = model.passes_per_step(asked)};
+}
+
+double seconds(nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+json row(const planned_configuration& plan) {
+  json steps = json::object();
+  for (const auto& [path, time] : plan.steps)
+    steps[path] = seconds(time);
+  return {{"strategy", to_string(plan.config.strategy)},
+          {"resident_blocks", plan.resident_blocks},
+          {"slots", plan.slots},
+          {"weight_transfer", transfer_text(plan)},
+          {"chunk_bytes", plan.config.chunk_bytes},
+          {"passes_per_fetch", 1},
+          {"step_s", seconds(plan.step)},
+          {"component_step_s", steps},
+          {"load_s", seconds(plan.load)},
+          {"peak_device_weight_bytes", plan.device_bytes},
+          {"pinned_bytes", plan.host_bytes},
+          {"config", plan.compact.empty() ? json(nullptr) : json::parse(plan.compact)},
+          {"options", options_text(plan)}};
+}
+
+void print_json(const plan_question& asked, const std::vector<planned_configuration>& plans) {
+  json computes = json::object();
+  for (const auto& [path, time] : asked.rates.computes)
+    computes[path] = seconds(time);
+  json rows = json::array();
+  for (const auto& each : plans)
+    rows.push_back(row(each));
+  const json all = {{"rates",
+                     {{"link_bytes_per_s", asked.rates.link},
+                      {"compute_s", seconds(asked.rates.compute)},
+                      {"computes_s", computes},
+                      {"gather_bytes_per_s", asked.rates.gather},
+                      {"gather_latency_s", seconds(asked.rates.gather_latency)},
+                      {"jitter", asked.rates.jitter}}},
+                    {"ranks", asked.ranks},
+                    {"steps", asked.steps},
+                    {"configurations", rows}};
+  std::puts(all.dump(2).c_str());
+}
+
+void print_table(const std::vector<planned_configuration>& plans) {
+  std::printf("%-23s %9s %5s %-12s %9s %11s %11s %11s %11s\n", "strategy", "residents", "slots",
+              "transport", "chunk", "step", "load", "device", "pinned");
+  for (const auto& each : plans)
+    std::printf("%-23s %9zu %5zu %-12s %9s %11s %11s %11s %11s\n",
+                std::string(to_string(each.config.strategy)).c_str(), each.resident_blocks,
+                each.slots, transfer_text(each).c_str(),
+                transfer_text(each) == "allgather" ? size_text(each.config.chunk_bytes).c_str()
+                                                   : "-",
+                time_text(seconds(each.step)).c_str(), time_text(seconds(each.load)).c_str(),
+                size_text(each.device_bytes).c_str(), size_text(each.host_bytes).c_str());
+  const auto options = options_text(plans.front());
+  std::printf("\nbest: %s\n",
+              options.empty() ? "everything on the device, without --config" : options.c_str());
+}
+
+exit_code give_up(const failure& reason) {
+  return report(reason, exit_code_of(reason));
+}
+
+exit_code plan(const plan_options& options) {
+  const auto model = load_model(options.checkpoint);
+  if (!model)
+    return give_up(model.error());
+  const auto asked = question_of(options, **model);
+  if (!asked)
+    return give_up(asked.error());
+  const torch_pipeline subject((*model)->description());
+  auto plans = plan_configurations(subject, *asked);
+  if (!plans)
+    return give_up(plans.error());
+  if (plans->size() > static_cast<std::size_t>(options.rows))
+    plans->resize(static_cast<std::size_t>(options.rows));
+  if (options.as_json)
+    print_json(*asked, *plans);
+  else
+    print_table(*plans);
+  return exit_code::done;
+}
+
+void add_limits(CLI::App& command, plan_options& options) {
+  auto* group = command.add_option_group("Limits");
+  group
+      ->add_option("--device-memory", options.device_memory,
+                   "Device memory for weights of each rank, such as 64MiB or 20GB (no limit)")
+      ->type_name("SIZE");
+  group
+      ->add_option("--host-memory", options.host_memory,
+                   "Host memory that all ranks together may pin (no limit)")
+      ->type_name("SIZE");
+  group->add_option("--ranks", options.ranks, "Ranks that share the weights, 1 to 64 (1)")
+      ->type_name("N")
+      ->check(integer_between(1, most_ranks));
+}
+
+void add_rates(CLI::App& command, plan_options& options) {
+  auto* group = command.add_option_group("Rates");
+  auto& rates = options.rates;
+  group
+      ->add_option("--sim", rates.model,
+                   "Rates as the model of a simulated device, which the others refine "
+                   "(link=25GB/s,compute=2ms)")
+      ->type_name("MODEL");
+  group->add_option("--link", rates.link, "Host memory to a device (25GB/s)")->type_name("RATE");
+  group
+      ->add_option("--host-link", rates.host_link,
+                   "What all ranks together get from host memory (no limit)")
+      ->type_name("RATE");
+  group
+      ->add_option("--compute", rates.compute,
+                   "Of a block; or PATH=TIME,... of those at and below paths (2ms)")
+      ->type_name("TIME");
+  group->add_option("--gather", rates.gather, "Bus bandwidth of an all-gather (360GB/s)")
+      ->type_name("RATE");
+  group->add_option("--gather-latency", rates.gather_latency, "Of each all-gather (30us)")
+      ->type_name("TIME");
+  group
+      ->add_option("--jitter", rates.jitter,
+                   "Coefficient of variation of copies and gathers, 0 to 10 (0)")
+      ->type_name("X");
+  group->add_flag("--measure", options.measure,
+                  "First run the family's default request and take its link and compute times");
+  group
+      ->add_option("--device", options.device,
+                   "With --measure: sim, host or cuda[:N] (cuda where a GPU can be opened, else "
+                   "host)")
+      ->type_name("NAME");
+}
+
+void add_request(CLI::App& command, plan_options& options) {
+  auto* group = command.add_option_group("Request");
+  group
+      ->add_option(
+          "--steps", options.steps,
+          "Denoising steps of a request, over which what it loads is spread, 1 to 1000 (4)")
+      ->type_name("N")
+      ->check(integer_between(1, max_steps));
+  group
+      ->add_option("--guidance", options.guidance,
+                   "wan: classifier-free guidance, which runs each denoiser twice a step unless it "
+                   "is 1 or less (4)")
+      ->type_name("X");
+}
+
+} // namespace
+
+void add_plan_command(CLI::App& program, exit_code& outcome) {
+  auto* command = program.add_subcommand(
+      "plan", "Ranks configurations for a memory budget by their predicted step time");
+  const auto options = std::make_shared<plan_options>();
+  command
+      ->add_option("CHECKPOINT", options->checkpoint,
+                   "Directory of the pipeline, in the layout that diffusers saves")
+      ->required()
+      ->type_name("");
+  add_limits(*command, *options);
+  add_rates(*command, *options);
+  add_request(*command, *options);
+  command->add_option("--rows", options->rows, "Most configurations to print, 1 to 1000 (10)")
+      ->type_name("N")
+      ->check(integer_between(1, 1000));
+  command->add_flag("--json", options->as_json, "Print JSON");
+  command->callback([options, &outcome] { outcome = plan(*options); });
+}
+
+} // namespace ferry

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "plan_rates.hpp"
+
+#include <ferry/platform/quantity.hpp>
+
+#include <string_view>
+#include <utility>
+
+namespace ferry {
+
+namespace {
+
+tl::unexpected<failure> refuse(const char* option, std::string_view value, const char* expected) {
+  return tl::unexpected(failure{.code = errc::invalid_argument,
+                                .detail = std::string(option) + " is '" + std::string(value) +
+                                          "'; expected " + expected});
+}
+
+result<void> read_rate(const char* option, const std::optional<std::string>& text, double& into) {
+  if (!text)
+    return {};
+  const auto size = text->ends_with("/s") ? parse_bytes(text->substr(0, text->size() - 2))
+                                          : result<std::uint64_t>{0};
+  if (!size || *size == 0)
+    return refuse(option, *text, "a rate above zero such as 25GB/s");
+  into = static_cast<double>(*size);
+  return {};
+}
+
+result<nanoseconds> read_time(const char* option, std::string_view text) {
+  const auto time = parse_duration(text);
+  if (!time)
+    return refuse(option, text, "a time such as 2ms");
+  return *time;
+}
+
+/// Reads "2ms", or "transformer=2ms,transformer.blocks.3=4ms".
+result<void> read_computes(const std::string& text, machine_rates& into) {
+  if (text.find('=') == std::string::npos) {
+    const auto time = read_time("--compute", text);
+    if (!time)
+      return tl::unexpected(time.error());
+    into.compute = *time;
+    return {};
+  }
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto comma = rest.find(',');
+    const auto item = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+    const auto equals = item.find('=');
+    if (equals == std::string_view::npos || equals == 0)
+      return refuse("--compute", text, "a time such as 2ms, or PATH=TIME,PATH=TIME");
+    const auto time = read_time("--compute", item.substr(equals + 1));
+    if (!time)
+      return tl::unexpected(time.error());
+    into.computes[std::string(item.substr(0, equals))] = *time;
+  }
+  return {};
+}
+
+result<void> read_jitter(const std::string& text, machine_rates& into) {
+  const auto read = parse_sim_options("jitter=" + text);
+  if (!read || text.find(',') != std::string::npos)
+    return refuse("--jitter", text, "a number from 0 to 10");
+  into.jitter = read->jitter;
+  return {};
+}
+
+} // namespace
+
+machine_rates rates_of(const sim_options& model) {
+  return {.link = model.h2d_bandwidth,
+          .latency = model.latency,
+          .compute = model.compute,
+          .gather = model.gather_bandwidth,
+          .gather_latency = model.gather_latency,
+          .jitter = model.jitter};
+}
+
+result<machine_rates> read_rates(const rate_options& typed) {
+  const auto model = parse_sim_options(typed.model.value_or(""));
+  if (!model)
+    return tl::unexpected(model.error());
+  auto rates = rates_of(*model);
+  if (auto read = read_rate("--link", typed.link, rates.link); !read)
+    return tl::unexpected(read.error());
+  if (auto read = read_rate("--host-link", typed.host_link, rates.host); !read)
+    return tl::unexpected(read.error());
+  if (auto read = read_rate("--gather", typed.gather, rates.gather); !read)
+    return tl::unexpected(read.error());
+  if (typed.gather_latency) {
+    const auto time = read_time("--gather-latency", *typed.gather_latency);
+    if (!time)
+      return tl::unexpected(time.error());
+    rates.gather_latency = *time;
+  }
+  if (typed.compute)
+    if (auto read = read_computes(*typed.compute, rates); !read)
+      return tl::unexpected(read.error());
+  if (typed.jitter)
+    if (auto read = read_jitter(*typed.jitter, rates); !read)
+      return tl::unexpected(read.error());
+  return rates;
+}
+
+} // namespace ferry

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "run_program.hpp"
+#include "support/catch.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+using test::run_program;
+using words = std::vector<std::string>;
+
+const std::string model = "link=20MB/s,compute=2ms"; // Blocks of the test data come in 2 to 5 ms.
+
+std::string data(const std::string& name) {
+  return (std::filesystem::path(FERRY_TEST_DATA) / name).string();
+}
+
+words planning(const std::string& checkpoint, words more) {
+  words all{"plan", data(checkpoint), "--json"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+json plan(const std::string& checkpoint, const words& more) {
+  const auto done = run_program(planning(checkpoint, more));
+  CAPTURE(done.err);
+  REQUIRE(done.code == 0);
+  return json::parse(done.out)["configurations"];
+}
+
+/// Runs what was planned on a simulated device with so much memory.
+json run(const std::string& checkpoint, const std::string& memory, const words& more) {
+  words all{"run", data(checkpoint),  "--device", "sim",      "--sim", model, "--steps",
+            "6",   "--device-memory", memory,     "--report", "-"};
+  all.insert(all.end(), more.begin(), more.end());
+  const auto done = run_program(all);
+  CAPTURE(done.err);
+  REQUIRE(done.code == 0);
+  return json::parse(done.out);
+}
+
+/// Returns the time of a step once the order of blocks is known.
+double steady_step(const json& report) {
+  auto steps = report["step_s"].get<std::vector<double>>();
+  std::ranges::nth_element(steps, steps.begin() + 3);
+  return steps[3];
+}
+
+std::uint64_t all_bytes(const std::string& checkpoint) {
+  return plan(checkpoint, {}).front()["peak_device_weight_bytes"];
+}
+
+TEST_CASE(
+    "the best configuration is what an automatic run takes, and its step, its device bytes and "
+    "its pinned bytes are as predicted",
+    "[app][plan]") {
+  const auto* checkpoint = GENERATE("flux-tiny", "wan-tiny");
+  const auto tenths = GENERATE(8U, 9U);
+  const auto memory = std::to_string(all_bytes(checkpoint) * tenths / 10);
+  CAPTURE(checkpoint, tenths);
+
+  const auto best =
+      plan(checkpoint, {"--device-memory", memory, "--sim", model, "--steps", "6"}).front();
+  const auto report = run(checkpoint, memory, {"--config", "auto"});
+
+  CAPTURE(best.dump());
+  CHECK(report["strategy"] == best["strategy"]);
+  CHECK(steady_step(report) == Approx(best["step_s"].get<double>()).epsilon(0.01));
+  CHECK(report["peak_device_weight_bytes"] == best["peak_device_weight_bytes"]);
+  CHECK(report["pinned_bytes"] == best["pinned_bytes"]);
+}
+
+TEST_CASE("every configuration that is planned runs as predicted", "[app][plan]") {
+  const auto memory = std::to_string(all_bytes("flux-tiny") * 7 / 10);
+  const auto plans = plan("flux-tiny", {"--device-memory", memory, "--sim", model, "--rows", "6"});
+  REQUIRE(plans.size() == 6);
+  const auto& each = plans[GENERATE(range(0U, 6U))];
+  CAPTURE(each.dump());
+
+  const auto report = run("flux-tiny", memory, {"--config", each["config"].dump()});
+
+  CHECK(steady_step(report) == Approx(each["step_s"].get<double>()).epsilon(0.01));
+  CHECK(report["peak_device_weight_bytes"] == each["peak_device_weight_bytes"]);
+}
+
+TEST_CASE("ranks are planned for, and run as predicted", "[app][plan]") {
+  const auto memory = std::to_string(all_bytes("wan-tiny") * 3 / 4);
+  const auto plans = plan("wan-tiny", {"--device-memory", memory, "--sim", model, "--ranks", "2"});
+  const auto gathering = std::ranges::find(
+      plans, "allgather", [](const json& each) { return each["weight_transfer"]; });
+  REQUIRE(gathering != plans.end());
+
+  const auto report =
+      run("wan-tiny", memory, {"--ranks", "2", "--config", (*gathering)["config"].dump()});
+
+  CHECK(steady_step(report) == Approx((*gathering)["step_s"].get<double>()).epsilon(0.01));
+  CHECK(report["peak_device_weight_bytes"] == (*gathering)["peak_device_weight_bytes"]);
+}
+
+TEST_CASE("a table is printed with what to paste", "[app][plan]") {
+  const auto memory = std::to_string(all_bytes("flux-tiny") * 6 / 10);
+
+  const auto done =
+      run_program({"plan", data("flux-tiny"), "--device-memory", memory, "--sim", model});
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, Contains("strategy") && Contains("residents") &&
+                           Contains("\nbest: --config '{\"mode\":\""));
+  const auto fits = run_program({"plan", data("flux-tiny")});
+  CHECK_THAT(fits.out, Contains("best: everything on the device"));
+}
+
+TEST_CASE("rates are measured where that is asked for", "[app][plan]") {
+  const auto done = run_program(
+      planning("wan-tiny", {"--measure", "--device", "sim", "--sim", model, "--device-memory",
+                            std::to_string(all_bytes("wan-tiny") * 3 / 4)}));
+
+  CAPTURE(done.err);
+  REQUIRE(done.code == 0);
+  const auto rates = json::parse(done.out)["rates"];
+  CHECK(rates["link_bytes_per_s"].get<double>() == Approx(20e6).epsilon(0.001));
+  CHECK(rates["computes_s"]["transformer.blocks.0"] == 0.002);
+}
+
+TEST_CASE("where nothing fits the least that would is told", "[app][plan]") {
+  const auto none = run_program(planning("flux-tiny", {"--device-memory", "0"}));
+
+  CHECK(none.code == 2);
+  CHECK_THAT(none.err,
+             Contains("device memory of 0 bytes is too small") && Contains("needs at least "));
+  const auto least = none.err.substr(none.err.find("at least ") + 9);
+  const auto bytes = least.substr(0, least.find_first_not_of("0123456789"));
+  CHECK(run_program(planning("flux-tiny", {"--device-memory", bytes})).code == 0);
+}
+
+TEST_CASE("nonsense is refused by its option", "[app][plan]") {
+  const auto [more, expected] = GENERATE(table<words, std::string>({
+      {{"--link", "0GB/s"}, "--link is '0GB/s'; expected a rate above zero such as 25GB/s"},
+      {{"--link", "-1GB/s"}, "--link is '-1GB/s'; expected a rate"},
+      {{"--link", "infGB/s"}, "--link is 'infGB/s'; expected a rate"},
+      {{"--link", "25GB"}, "--link is '25GB'; expected a rate"},
+      {{"--gather", "3furlongs/s"}, "--gather is '3furlongs/s'; expected a rate"},
+      {{"--host-link", "x"}, "--host-link is 'x'; expected a rate"},
+      {{"--compute", "2"}, "--compute is '2'; expected a time such as 2ms"},
+      {{"--compute", "-2ms"}, "--compute is '-2ms'; expected a time such as 2ms"},
+      {{"--compute", "transformer=2ms,3ms"}, "expected a time such as 2ms, or PATH=TIME"},
+      {{"--compute", "dit=2ms"}, "'dit' is that of no block; expected a path such as transformer"},
+      {{"--gather-latency", "1h"}, "--gather-latency is '1h'; expected a time"},
+      {{"--jitter", "-1"}, "--jitter is '-1'; expected a number from 0 to 10"},
+      {{"--jitter", "nan"}, "--jitter is 'nan'; expected a number from 0 to 10"},
+      {{"--sim", "link=0GB/s"}, "sim.link is '0GB/s'; expected a rate above zero"},
+      {{"--device-memory", "64Mib"}, "--device-memory: "},
+      {{"--device-memory", "-1"}, "--device-memory: "},
+      {{"--host-memory", "much"}, "--host-memory: "},
+      {{"--device", "sim"}, "--device is 'sim' and nothing is measured; add --measure"},
+      {{"--ranks", "0"}, "--ranks"},
+      {{"--steps", "0"}, "--steps"},
+      {{"--rows", "0"}, "--rows"},
+  }));
+
+  const auto done = run_program(planning("flux-tiny", more));
+
+  CAPTURE(done.err);
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(expected));
+  CHECK(std::ranges::count(done.err, '\n') == 1);
+}
+
+TEST_CASE("a checkpoint that is none is refused", "[app][plan]") {
+  CHECK(run_program({"plan", data("")}).code == 2);
+  CHECK(run_program({"plan", "/no/such/place"}).code == 2);
+}
+
+TEST_CASE("an automatic run of what fits offloads nothing", "[app][plan]") {
+  const auto report = run("wan-tiny", "1GB", {"--config", "auto"});
+
+  CHECK(report["strategy"] == "none");
+}
+
+} // namespace
+} // namespace ferry

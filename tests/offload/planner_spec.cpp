@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/offload/planner.hpp>
+
+#include "support/catch.hpp"
+#include "support/fake_pipeline.hpp"
+#include "support/resolution.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+namespace ferry {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Contains;
+using test::fake_pipeline;
+
+constexpr std::size_t blocks = 8;
+constexpr std::size_t block_bytes = 1 << 20;
+
+/// A denoiser of eight blocks of 1 MiB, an encoder, and a decoder.
+std::shared_ptr<fake_pipeline> make_pipeline() {
+  auto made = std::make_shared<fake_pipeline>(test::tree(blocks, 3, block_bytes / sizeof(float)));
+  auto plan = test::planned();
+  plan.resident_dit_paths = {"transformer"};
+  made->declare(test::roles).plan(plan);
+  return made;
+}
+
+/// Blocks come in 2 ms and compute for 1.
+plan_question link_bound() {
+  return {.rates = {.link = block_bytes / 2e-3, .compute = 1ms}};
+}
+
+std::vector<planned_configuration> planned(const plan_question& asked) {
+  return plan_configurations(*make_pipeline(), asked).value();
+}
+
+failure refused(const plan_question& asked) {
+  return plan_configurations(*make_pipeline(), asked).error();
+}
+
+TEST_CASE("where everything fits nothing is offloaded", "[offload][planner]") {
+  const auto plans = planned(link_bound());
+
+  CHECK(plans.front().compact.empty());
+  CHECK(plans.front().config.strategy == offload_strategy::none);
+  CHECK(plans.front().step == 8ms);
+  CHECK(plans.front().host_bytes == 0);
+  CHECK(plans.front().device_bytes >= blocks * block_bytes);
+}
+
+TEST_CASE("what would hide all copies is no better than offloading nothing", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.rates.compute = 5ms;
+
+  CHECK(planned(asked).front().compact.empty());
+}
+
+TEST_CASE("what does not fit is left out, and the rest is ranked by the time of a request",
+          "[offload][planner]") {
+  auto asked = link_bound();
+  asked.device_memory = 6 * block_bytes;
+  const auto plans = planned(asked);
+
+  REQUIRE(plans.size() > 6);
+  for (const auto& each : plans)
+    CHECK(each.device_bytes <= 6 * block_bytes);
+  const auto& best = plans.front();
+  CHECK(best.config.strategy == offload_strategy::distributed_layer_wise);
+  CHECK(best.resident_blocks >= 3);
+  CHECK(best.step < 12ms);
+  const auto time = [&](const planned_configuration& each) { return each.step * 4 + each.load; };
+  for (const auto& each : plans)
+    CHECK(time(best) <= 1.001 * time(each));
+}
+
+TEST_CASE("without residents a link-bound step takes the link's time", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.device_memory = 6 * block_bytes;
+  const auto plans = planned(asked);
+
+  const auto plain = std::ranges::find_if(plans, [](const planned_configuration& each) {
+    return each.slots == 2 && each.resident_blocks == 0 &&
+           !each.config.components->contains(component_name::text_encoder);
+  });
+  REQUIRE(plain != plans.end());
+  CHECK(plain->step == 8 * 2ms);
+  CHECK(plain->load == 0ms);
+  CHECK(plain->host_bytes == blocks * block_bytes);
+}
+
+TEST_CASE("where compute is the limit nothing stays, and two slots are enough",
+          "[offload][planner]") {
+  auto asked = link_bound();
+  asked.rates.compute = 5ms;
+  asked.device_memory = 6 * block_bytes;
+  const auto best = planned(asked).front();
+
+  CHECK(best.slots == 2);
+  CHECK(best.resident_blocks == 0);
+  CHECK(best.step == 40ms);
+}
+
+TEST_CASE("a link whose copies vary is worth more slots", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.rates.compute = 2200us;
+  asked.rates.jitter = 0.5;
+  asked.device_memory = 7 * block_bytes;
+  const auto slots_among = [&](std::size_t residents) {
+    std::vector<planned_configuration> same;
+    for (auto& each : planned(asked))
+      if (each.resident_blocks == residents)
+        same.push_back(std::move(each));
+    return same.front().slots;
+  };
+
+  CHECK(slots_among(0) == 4);
+  asked.rates.jitter = 0;
+  CHECK(slots_among(0) == 2);
+}
+
+TEST_CASE("passes count, and compute times are those of the longest path", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.passes = {{"transformer", 2}};
+  asked.rates.computes = {{"transformer", 3ms}, {"transformer.blocks.5", 10ms}};
+  const auto best = planned(asked).front();
+
+  CHECK(best.step == 2 * (7 * 3ms + 10ms));
+  CHECK(best.steps.at("transformer") == best.step);
+}
+
+TEST_CASE("a compute time of no block is refused", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.rates.computes = {{"transformer_2", 3ms}};
+
+  CHECK(refused(asked).code == errc::not_found);
+  CHECK_THAT(refused(asked).detail,
+             Contains("'transformer_2' is that of no block") && Contains("transformer.blocks.0"));
+}
+
+TEST_CASE("ranks that are held up by the link gather", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.ranks = 4;
+  asked.device_memory = 4 * block_bytes;
+  asked.rates.gather = 360e9;
+  const auto best = planned(asked).front();
+
+  CHECK(best.config.uses_allgather(component_name::dit));
+  CHECK(best.host_bytes < 2 * blocks * block_bytes);
+  CHECK(best.step < 9ms);
+  asked.rates.gather = 1e8;
+  CHECK_FALSE(planned(asked).front().config.uses_allgather(component_name::dit));
+}
+
+TEST_CASE("ranks that copy alone share what the host's memory gives", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.ranks = 4;
+  asked.device_memory = 4 * block_bytes;
+  asked.rates.gather = 1e8;
+  asked.rates.host = asked.rates.link;
+
+  const auto plans = planned(asked);
+  const auto alone = std::ranges::find_if(plans, [](const planned_configuration& each) {
+    return each.slots == 2 && each.resident_blocks == 0 &&
+           !each.config.uses_allgather(component_name::dit);
+  });
+  REQUIRE(alone != plans.end());
+  CHECK(alone->step == 4 * 8 * 2ms);
+}
+
+TEST_CASE("where nothing fits the least that would is told", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.device_memory = block_bytes / 2;
+  const auto none = refused(asked);
+  CHECK(none.code == errc::out_of_device_memory);
+
+  asked.device_memory = block_bytes + block_bytes / 2;
+  const auto least =
+      std::ranges::min(planned(asked), {}, &planned_configuration::device_bytes).device_bytes;
+  CHECK_THAT(none.detail, Contains("device memory of " + std::to_string(block_bytes / 2)) &&
+                              Contains("needs at least " + std::to_string(least)));
+}
+
+TEST_CASE("host memory is a limit of its own", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.host_memory = block_bytes;
+  CHECK(planned(asked).size() == 1);
+  CHECK(planned(asked).front().compact.empty());
+
+  asked.device_memory = 4 * block_bytes;
+  CHECK(refused(asked).code == errc::out_of_device_memory);
+}
+
+TEST_CASE("a pipeline without blocks to stream is refused", "[offload][planner]") {
+  fake_pipeline subject{test::tree(1)};
+  subject.declare(test::roles).plan(test::planned());
+
+  CHECK(plan_configurations(subject, {}).error().code == errc::invalid_pipeline);
+}
+
+} // namespace
+} // namespace ferry
