@@ -76,6 +76,7 @@ machine_rates rates_of(const sim_options& model) {
           .compute = model.compute,
           .gather = model.gather_bandwidth,
           .gather_latency = model.gather_latency,
+          .gather_over_link = model.gather_over_link,
           .jitter = model.jitter};
 }
 

@@ -257,9 +257,13 @@ private:
     for (const auto& each : plan->groups)
       if (each.layout.bytes != 0)
         made.load += copy_of(each.layout.bytes);
+    const schedule_options how{.slots = slots,
+                               .pipelining = asked_.rates.gather_over_link
+                                                 ? gather_pipelining::back_to_back
+                                                 : gather_pipelining::overlapped};
     for (const auto& dit : stacks_) {
       const auto costs = costs_of(dit, *plan);
-      const auto pass = average_pass(costs, {.slots = slots}, asked_.rates.jitter);
+      const auto pass = average_pass(costs, how, asked_.rates.jitter);
       made.steps[dit.path] = pass * passes_of(dit.path);
       made.step += made.steps[dit.path] / stacks_.size();
       if (streams)

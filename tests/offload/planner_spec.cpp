@@ -156,6 +156,20 @@ TEST_CASE("ranks that are held up by the link gather", "[offload][planner]") {
   CHECK_FALSE(planned(asked).front().config.uses_allgather(component_name::dit));
 }
 
+TEST_CASE("ranks whose gathers go over the link copy alone, unless the host's memory is the limit",
+          "[offload][planner]") {
+  auto asked = link_bound();
+  asked.ranks = 4;
+  asked.device_memory = 4 * block_bytes;
+  asked.rates.gather = asked.rates.link;
+  asked.rates.gather_over_link = true;
+  const auto best = [&] { return planned(asked).front(); };
+
+  CHECK_FALSE(best().config.uses_allgather(component_name::dit));
+  asked.rates.host = asked.rates.link;
+  CHECK(best().config.uses_allgather(component_name::dit));
+}
+
 TEST_CASE("ranks that copy alone share what the host's memory gives", "[offload][planner]") {
   auto asked = link_bound();
   asked.ranks = 4;

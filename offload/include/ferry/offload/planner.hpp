@@ -29,6 +29,7 @@ struct machine_rates {
   std::map<std::string, nanoseconds> computes = {};
   double gather = 360e9; ///< Bus bandwidth of an all-gather.
   nanoseconds gather_latency = std::chrono::microseconds{30};
+  bool gather_over_link = false; ///< An all-gather occupies the link: the two take turns.
   double jitter = 0; ///< Coefficient of variation of copies and gathers, lognormal; may be 0.
 };
 
