@@ -7,6 +7,9 @@
 #include <ferry/actors/runtime_backend.hpp>
 #include <ferry/offload/resident_weights.hpp>
 #include <ferry/platform/log.hpp>
+#include <ferry/platform/profile_ranges.hpp>
+#include <ferry/torch/torch_allocator_cache.hpp>
+#include <ferry/torch/torch_cuda.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
 
 #include "caught.hpp"
@@ -19,10 +22,12 @@
 #include "warm_up.hpp"
 
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -99,6 +104,20 @@ result<warm_up_share> warm_up_unseen(const checked_run& run, runtime& through) {
   return share;
 }
 
+/// Returns what shows a run to a profiler of NVIDIA, null unless `FERRY_NVTX` asks for it.
+std::shared_ptr<profile_ranges> wanted_ranges() {
+  const auto* wanted = std::getenv("FERRY_NVTX");
+  return wanted != nullptr && std::string_view(wanted) == "1" ? nvtx_ranges() : nullptr;
+}
+
+/// Returns what the model's activations come from, null where nothing is kept of them.
+std::shared_ptr<allocator_cache> activations_on(const device& target) {
+  const auto where = torch_device_of(target);
+  if (where.is_cpu())
+    return nullptr;
+  return std::make_shared<torch_allocator_cache>(find_device_allocator(where), where.index());
+}
+
 /// Offloads what the loader has mapped: it has left no weights out, so that there is no plan.
 result<started_offload> offload(const std::shared_ptr<torch_pipeline>& subject, runtime& through,
                                 const offload_config& config) {
@@ -117,8 +136,11 @@ result<run_tally> run_offloaded(const checked_run& run,
                                 run_report& report) {
   const auto& setup = run.setup;
   auto& self = run.self;
-  runtime through(self.target,
-                  {.device_memory = setup.device_memory, .ranks = std::exchange(self.group, {})});
+  runtime through(self.target, {.device_memory = setup.device_memory,
+                                .activations = activations_on(*self.target),
+                                .ranks = std::exchange(self.group, {}),
+                                .callers = self.callers,
+                                .ranges = wanted_ranges()});
   if (auto started = through.start(); !started)
     return tl::unexpected(started.error());
   const auto offloaded = offload(subject, through, setup.config);
@@ -153,7 +175,7 @@ result<run_tally> run_offloaded(const checked_run& run,
 /// Runs what was asked for with all weights in place, as a device that is large enough would.
 run_tally run_unoffloaded(const checked_run& run, torch_pipeline& subject, const run_context& where,
                           run_report& report) {
-  const resident_weights everything(subject);
+  const resident_weights everything(subject, *run.self.target);
   if (run.options.requests)
     throw_if(warm_up(*run.self.model));
   auto tally = run_requests(run.setup.asked, where);
@@ -185,7 +207,7 @@ bool compare_resident(const checked_run& run, torch_pipeline& subject,
   where.keep = [&](std::size_t index, const generated& made) {
     expected.add(indices.at(index), made);
   };
-  const resident_weights everything(subject);
+  const resident_weights everything(subject, *run.self.target);
   const auto tally = run_requests(again, where);
   report.output_equals_resident = outputs == expected;
   if (!run.self.target->traits().virtual_time)

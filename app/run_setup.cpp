@@ -4,6 +4,7 @@
 #include "run_setup.hpp"
 
 #include <ferry/platform/quantity.hpp>
+#include <ferry/torch/torch_cuda.hpp>
 
 #include "caught.hpp"
 #include "choose_config.hpp"
@@ -150,6 +151,16 @@ result<offload_config> plan_config(const run_options& options, const diffusion_m
   return choose_config(options, model, asked, *ranks.here.front().target, ranks.here.size());
 }
 
+/// Lets the model of a rank compute on the rank's device, and the runtime know on which stream.
+result<void> compute_there(rank_setup& rank) {
+  auto callers = streams_of_callers(rank.target);
+  if (!callers)
+    return tl::unexpected(callers.error());
+  rank.callers = std::move(*callers);
+  rank.model->compute_on(torch_device_of(*rank.target));
+  return {};
+}
+
 /// What a rank can refuse without the others.
 result<run_setup> check(const run_options& options) {
   if (auto built = check_build(options); !built)
@@ -201,12 +212,16 @@ result<run_setup> check(const run_options& options) {
                          .target = std::move(each.target),
                          .group = std::move(each.group),
                          .model = nullptr,
-                         .reference = std::nullopt});
+                         .reference = std::nullopt,
+                         .callers = nullptr});
   made.here.front().model = std::move(*model);
   made.here.front().reference = std::move(reference);
   for (std::size_t i = 1; i < made.here.size(); ++i)
     if (auto loaded = load_for(made.here[i], options); !loaded)
       return tl::unexpected(loaded.error());
+  for (auto& each : made.here)
+    if (auto there = compute_there(each); !there)
+      return tl::unexpected(there.error());
   return made;
 }
 

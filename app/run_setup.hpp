@@ -5,6 +5,7 @@
 
 #include <ferry/actors/rank_group.hpp>
 #include <ferry/offload/config.hpp>
+#include <ferry/platform/caller_streams.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
 
@@ -28,6 +29,7 @@ struct rank_setup {
   std::optional<rank_group> group; ///< Nothing: it is alone.
   std::unique_ptr<diffusion_model> model;
   std::optional<reference_run> reference;
+  std::shared_ptr<caller_streams> callers; ///< Null: blocks compute on a stream of the runtime's.
 };
 
 /// Everything a run needs, checked, before anything moves.

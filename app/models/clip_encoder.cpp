@@ -96,13 +96,13 @@ at::Tensor clip_encoder::ends(const at::Tensor& ids) const {
 }
 
 clip_encoder::output clip_encoder::forward(const at::Tensor& ids) const {
-  auto hidden = tokens_->forward(ids) + positions_->forward(at::arange(ids.size(1)));
+  auto hidden = tokens_->forward(ids) + positions_->forward(at::arange(ids.size(1), ids.options()));
   const auto type = hidden.scalar_type();
   for (const auto& block : *blocks_) {
     hidden = block(hidden);
   }
   hidden = final_norm_->forward(hidden).to(type);
-  return {hidden, hidden.index({at::arange(ids.size(0)), ends(ids)})};
+  return {hidden, hidden.index({at::arange(ids.size(0), ids.options()), ends(ids)})};
 }
 
 } // namespace ferry

@@ -19,7 +19,7 @@
 
 namespace ferry {
 
-/// What a request ended in. Both are float32.
+/// What a request ended in. Both are float32 and in host memory.
 struct generated {
   at::Tensor latents; ///< As the last step left them.
 
@@ -35,6 +35,10 @@ struct generated {
 class diffusion_model {
 public:
   virtual ~diffusion_model() = default;
+
+  /// Says where `run` computes, and where the description says that blocks do, from now on. The CPU
+  /// unless told otherwise. Requests and results are in host memory all the same.
+  void compute_on(at::Device where) noexcept { where_ = where; }
 
   /// Returns the modules by name with what there is to know for offloading them.
   [[nodiscard]] virtual torch_pipeline_description description() const = 0;
@@ -68,11 +72,16 @@ public:
                                               const run_callbacks& tell) const = 0;
 
 protected:
+  [[nodiscard]] at::Device computes_on() const noexcept { return where_; }
+
   diffusion_model() = default;
   diffusion_model(const diffusion_model&) = default;
   diffusion_model(diffusion_model&&) = default;
   diffusion_model& operator=(const diffusion_model&) = default;
   diffusion_model& operator=(diffusion_model&&) = default;
+
+private:
+  at::Device where_{at::kCPU};
 };
 
 } // namespace ferry

@@ -54,7 +54,8 @@ torch_pipeline_description flux_pipeline::description() const {
   return {.type_name = "ferry::flux_pipeline",
           .components = std::move(components),
           .roles = std::move(roles),
-          .plan = std::move(plan)};
+          .plan = std::move(plan),
+          .compute_device = computes_on()};
 }
 
 request flux_pipeline::defaults() const {
@@ -84,10 +85,10 @@ result<void> flux_pipeline::check(const request& asked) const {
 
 flux_pipeline::encoded flux_pipeline::encode(const request& asked,
                                              const run_callbacks& tell) const {
-  const auto clip = call(*clip_, row(asked.positive.ids));
+  const auto clip = call(*clip_, row(asked.positive.ids).to(computes_on()));
   tell_stage(tell, "clip_hidden", clip.hidden);
   tell_stage(tell, "pooled_prompt_embeds", clip.pooled);
-  const auto ids = row(second_prompt(asked).ids);
+  const auto ids = row(second_prompt(asked).ids).to(computes_on());
   auto text = call(*t5_, ids, at::ones_like(ids), block_stages(tell, "encoder_block"));
   tell_stage(tell, "prompt_embeds", text);
   return {std::move(text), clip.pooled};
@@ -100,7 +101,7 @@ at::Tensor flux_pipeline::denoise(const request& asked, const encoded& prompt,
                                   grid[0] * grid[1]};
   tell_stage(tell, "timesteps", at::tensor(schedule.timesteps()));
   tell_stage(tell, "sigmas", at::tensor(schedule.sigmas()));
-  flux_input input{.image = starting_latents(asked, limits_),
+  flux_input input{.image = starting_latents(asked, limits_).to(computes_on()),
                    .text = prompt.text,
                    .pooled = prompt.pooled,
                    .grid = grid,
@@ -141,9 +142,12 @@ result<generated> flux_pipeline::run(const request& asked, const run_callbacks& 
     return tl::unexpected{valid.error()};
   }
   const c10::InferenceMode no_gradients;
-  auto latents = denoise(asked, encode(asked, tell), tell);
+  const auto latents = denoise(asked, encode(asked, tell), tell);
   auto pictures = decode(latents, asked, tell);
-  return generated{.latents = std::move(latents), .pictures = std::move(pictures)};
+  if (pictures.defined()) {
+    pictures = pictures.cpu();
+  }
+  return generated{.latents = latents.cpu(), .pictures = std::move(pictures)};
 }
 
 } // namespace ferry

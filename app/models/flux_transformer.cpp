@@ -73,11 +73,12 @@ flux_transformer::flux_transformer(const weights& source, const flux_config& con
 }
 
 at::Tensor flux_transformer::conditioning(const flux_input& asked) const {
-  auto sum = time_->forward(timestep_code(asked.timestep, flux_config::frequencies));
+  const auto where = asked.image.device();
+  auto sum = time_->forward(timestep_code(asked.timestep, flux_config::frequencies, where));
   if (guidance_) {
     constexpr double per_unit = 1000.0;
-    sum = sum +
-          guidance_->forward(timestep_code(asked.guidance * per_unit, flux_config::frequencies));
+    sum = sum + guidance_->forward(
+                    timestep_code(asked.guidance * per_unit, flux_config::frequencies, where));
   }
   return sum + pooled_->forward(asked.pooled);
 }
@@ -85,9 +86,10 @@ at::Tensor flux_transformer::conditioning(const flux_input& asked) const {
 // A text token has the position (0, 0, 0), one of the image (0, row, column).
 at::Tensor flux_transformer::turns(const flux_input& asked) const {
   const auto [rows, columns] = asked.grid;
-  const auto text = at::zeros({asked.text.size(1)}, at::kLong);
-  const auto row = at::arange(rows).repeat_interleave(columns);
-  const auto column = at::arange(columns).repeat({rows});
+  const auto whole = asked.text.options().dtype(at::kLong);
+  const auto text = at::zeros({asked.text.size(1)}, whole);
+  const auto row = at::arange(rows, whole).repeat_interleave(columns);
+  const auto column = at::arange(columns, whole).repeat({rows});
   const auto positions = {at::zeros_like(row), row, column};
   std::vector<at::Tensor> axes;
   for (std::size_t axis = 0; const auto& image : positions) {

@@ -134,7 +134,7 @@ bool reference_run::knows(std::string_view stage) const {
 
 void reference_run::compare(std::string_view stage, const at::Tensor& value) {
   if (const auto expected = tensor(stage); expected.defined()) {
-    errors_.push_back({std::string{stage}, max_abs_error(value, expected)});
+    errors_.push_back({std::string{stage}, max_abs_error(value.cpu(), expected)});
   }
 }
 

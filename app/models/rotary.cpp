@@ -9,7 +9,8 @@ namespace ferry {
 
 at::Tensor axis_turns(const at::Tensor& positions, std::int64_t channels) {
   constexpr double theta = 10000.0;
-  const auto exponent = at::arange(0, channels, 2, at::kDouble) / channels;
+  const auto exponent =
+      at::arange(0, channels, 2, positions.options().dtype(at::kDouble)) / channels;
   const auto frequency = at::pow(theta, exponent).reciprocal_();
   const auto angle = at::outer(positions.to(at::kDouble), frequency);
   return at::complex(angle.cos().to(at::kFloat), angle.sin().to(at::kFloat));

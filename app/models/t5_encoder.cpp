@@ -17,8 +17,8 @@ constexpr std::int64_t largest = std::int64_t{1} << 20;
 
 /// Classes of relative distance: one each for the near ones, then logarithmically wider ones, the
 /// upper half for tokens that come later.
-at::Tensor distance_classes(std::int64_t tokens, const t5_config& config) {
-  const auto position = at::arange(tokens, at::kLong);
+at::Tensor distance_classes(std::int64_t tokens, const t5_config& config, at::Device where) {
+  const auto position = at::arange(tokens, at::TensorOptions(at::kLong).device(where));
   const auto offset = position.unsqueeze(0) - position.unsqueeze(1);
   const auto per_direction = config.buckets / 2;
   const auto exact = per_direction / 2;
@@ -126,7 +126,7 @@ t5_encoder::t5_encoder(const weights& source, const t5_config& config) : config_
 at::Tensor t5_encoder::forward(const at::Tensor& ids, const at::Tensor& mask,
                                const block_observer& observe) const {
   auto hidden = tokens_->forward(ids);
-  const auto distances = distance_classes(ids.size(1), config_);
+  const auto distances = distance_classes(ids.size(1), config_, ids.device());
   const auto never = hidden.scalar_type() == at::kHalf ? -6e4 : -1e38;
   const auto excluded = at::zeros(mask.sizes(), hidden.options())
                             .masked_fill_(mask == 0, never)

@@ -12,6 +12,6 @@ namespace ferry {
 /// Returns the cosines, then the sines, of `timestep` at geometrically falling frequencies,
 /// `[1, frequencies]`, float32.
 /// @pre `frequencies` is even
-[[nodiscard]] at::Tensor timestep_code(double timestep, std::int64_t frequencies);
+[[nodiscard]] at::Tensor timestep_code(double timestep, std::int64_t frequencies, at::Device where);
 
 } // namespace ferry

@@ -16,8 +16,8 @@ constexpr causal_conv::kernel wide{3, 3, 3};
 constexpr causal_conv::kernel point{1, 1, 1};
 
 /// One number a channel, against `[1, channels, frames, rows, columns]`.
-at::Tensor a_number_a_channel(const std::vector<double>& numbers) {
-  return at::tensor(numbers, at::kFloat).view({1, -1, 1, 1, 1});
+at::Tensor a_number_a_channel(const std::vector<double>& numbers, at::Device where) {
+  return at::tensor(numbers, at::kFloat).to(where).view({1, -1, 1, 1, 1});
 }
 
 } // namespace
@@ -97,8 +97,8 @@ wan_decoder::stage wan_decoder::add_stage(const weights& source, std::size_t ind
 }
 
 at::Tensor wan_decoder::scaled(const at::Tensor& latents) const {
-  return latents * a_number_a_channel(config_.latents_deviation) +
-         a_number_a_channel(config_.latents_mean);
+  return latents * a_number_a_channel(config_.latents_deviation, latents.device()) +
+         a_number_a_channel(config_.latents_mean, latents.device());
 }
 
 at::Tensor wan_decoder::decode_next(const at::Tensor& latent, frame_memory& past) const {
@@ -122,7 +122,7 @@ at::Tensor wan_decoder::decode(const at::Tensor& latents) const {
   const auto frames = (latent_frames - 1) * config_.frames_per_latent() + 1;
   auto pictures = at::empty({frames, colours, latents.size(3) * config_.pixels_per_latent(),
                              latents.size(4) * config_.pixels_per_latent()},
-                            at::kFloat);
+                            latents.options().dtype(at::kFloat));
   frame_memory past;
   std::int64_t done = 0;
   for (std::int64_t i = 0; i < latent_frames; ++i) {

@@ -55,12 +55,13 @@ torch_pipeline_description wan_pipeline::description() const {
   return {.type_name = "ferry::wan_pipeline",
           .components = std::move(components),
           .roles = std::move(roles),
-          .plan = std::move(plan)};
+          .plan = std::move(plan),
+          .compute_device = computes_on()};
 }
 
 at::Tensor wan_pipeline::encode(const prompt& text, const block_observer& observe) const {
-  const auto mask = mask_of(text);
-  const auto hidden = call(*encoder_, row(text.ids), mask, observe);
+  const auto mask = mask_of(text).to(computes_on());
+  const auto hidden = call(*encoder_, row(text.ids).to(computes_on()), mask, observe);
   return hidden * mask.unsqueeze(-1).to(hidden.scalar_type());
 }
 
@@ -69,7 +70,7 @@ at::Tensor wan_pipeline::denoise(const request& asked, const at::Tensor& text,
   const flow_match_euler schedule{schedule_, static_cast<std::size_t>(asked.steps)};
   tell_stage(tell, "timesteps", at::tensor(schedule.timesteps()));
   tell_stage(tell, "sigmas", at::tensor(schedule.sigmas()));
-  auto latents = starting_latents(asked, limits_);
+  auto latents = starting_latents(asked, limits_).to(computes_on());
   const wan_transformer* previous = nullptr;
   for (std::size_t i = 0; i < schedule.steps(); ++i) {
     if (tell.step_begins) {
@@ -155,10 +156,11 @@ result<generated> wan_pipeline::run(const request& asked, const run_callbacks& t
     tell_stage(tell, "negative_prompt_embeds", negative_text);
   }
   generated made;
-  made.latents = denoise(asked, text, negative_text, tell);
+  const auto latents = denoise(asked, text, negative_text, tell);
   if (decoder_) {
-    made.pictures = draw(made.latents, tell);
+    made.pictures = draw(latents, tell).cpu();
   }
+  made.latents = latents.cpu();
   return made;
 }
 

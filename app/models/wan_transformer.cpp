@@ -16,14 +16,15 @@ namespace {
 constexpr std::int64_t largest = std::int64_t{1} << 20;
 
 /// Each token's turns: a head's channels are divided between time, rows and columns.
-at::Tensor rotary_turns(at::IntArrayRef grid, std::int64_t head_width) {
+at::Tensor rotary_turns(at::IntArrayRef grid, std::int64_t head_width, at::Device where) {
   const auto space = 2 * (head_width / 6);
   const std::array<std::int64_t, 3> channels{head_width - 2 * space, space, space};
   std::vector<at::Tensor> axes;
   for (std::size_t axis = 0; axis < 3; ++axis) {
     std::array<std::int64_t, 4> shape{1, 1, 1, channels[axis] / 2};
     shape[axis] = grid[axis];
-    axes.push_back(axis_turns(at::arange(grid[axis]), channels[axis])
+    axes.push_back(axis_turns(at::arange(grid[axis], at::TensorOptions(at::kLong).device(where)),
+                              channels[axis])
                        .view(shape)
                        .expand({grid[0], grid[1], grid[2], channels[axis] / 2}));
   }
@@ -179,9 +180,9 @@ at::Tensor wan_transformer::forward(const at::Tensor& latents, double timestep,
   const std::array<std::int64_t, 3> grid{latents.size(2) / config_.patch[0],
                                          latents.size(3) / config_.patch[1],
                                          latents.size(4) / config_.patch[2]};
-  const auto rotary = rotary_turns(grid, config_.head_width);
+  const auto rotary = rotary_turns(grid, config_.head_width, latents.device());
 
-  const auto code = timestep_code(timestep, config_.frequencies);
+  const auto code = timestep_code(timestep, config_.frequencies, latents.device());
   const auto time = time_out_->forward_f32(at::silu(time_in_->forward_f32(code))).to(type);
   const auto modulation =
       time_projection_->forward(at::silu(time)).view({1, 6, width}).to(at::kFloat);

@@ -4,6 +4,7 @@
 #include "ferry/offload/resident_weights.hpp"
 
 #include <ferry/platform/memory.hpp>
+#include <ferry/platform/stream.hpp>
 
 #include "subtree.hpp"
 
@@ -29,6 +30,20 @@ packed_layout pack_all(const node_ptr& node) {
 
 resident_weights::resident_weights(pipeline& subject)
     : unit_(subject.make_unit("pipeline", pack_all(subject.root()))) {
+  fill_host_memory();
+}
+
+resident_weights::resident_weights(pipeline& subject, device& target)
+    : unit_(subject.make_unit("pipeline", pack_all(subject.root()))) {
+  if (auto fits = subject.check_device(target.traits()); !fits)
+    throw ferry_error{std::move(fits.error())};
+  if (target.traits().computes_on_host)
+    fill_host_memory();
+  else
+    fill_memory_of(target);
+}
+
+void resident_weights::fill_host_memory() {
   memory_.reset(static_cast<std::byte*>(
       ::operator new(align_up(unit_->layout().bytes), std::align_val_t{memory_alignment})));
   const auto originals = unit_->originals();
@@ -38,6 +53,21 @@ resident_weights::resident_weights(pipeline& subject)
   }
   unit_->park();
   unit_->bind(memory_.get());
+}
+
+void resident_weights::fill_memory_of(device& target) {
+  on_device_.emplace(target, memory_kind::device, align_up(unit_->layout().bytes));
+  const auto originals = unit_->originals();
+  const auto& storages = unit_->layout().storages;
+  stream copies{target, "residents"};
+  for (std::size_t i = 0; i < storages.size(); ++i)
+    copies.copy({.target = on_device_->bytes().subspan(storages[i].offset, storages[i].bytes),
+                 .source = originals[i],
+                 .from = unit_->originals_kind(i),
+                 .tag = {.what = "resident"}});
+  copies.synchronize({"resident_weights_wait_load"});
+  unit_->park();
+  unit_->bind(on_device_->bytes().data());
 }
 
 resident_weights::~resident_weights() {
