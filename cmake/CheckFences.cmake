@@ -1,9 +1,9 @@
 # Run with: cmake -DSOURCE_DIR=<root> -P CheckFences.cmake
 # Each fence: a regular expression over #include lines, and the only paths that may match it.
 set(fences
-  "<(cuda|cuda_runtime|cuda_runtime_api|driver_types)[.]h>;^(platform/src/cuda/|tests/support/fake_cuda[.])"
+  "<(cuda|cuda_runtime|cuda_runtime_api|driver_types)[.]h>;^(platform/src/cuda/|tests/support/fake_cuda[.]|tests/gpu/kernels[.]cu$)"
   "<nccl[.]h>;^(platform/src/nccl/|tests/support/fake_nccl[.])"
-  "<(torch|ATen|c10)/;^(offload/torch|app/models|tests/torch|tests/models|tests/benchmarks|tests/field_cases)/"
+  "<(torch|ATen|c10)/;^(offload/torch|app/models|tests/torch|tests/models|tests/benchmarks|tests/field_cases|tests/gpu)/"
   "<caf/;^(messages/include/ferry/messages/caf[.]hpp$|messages/src/workers[.]cpp$|tests/support/)"
   "<spdlog/;^platform/src/log[.]cpp$"
   "<ferry/offload/;^(offload|messages|actors|app|tests)/"

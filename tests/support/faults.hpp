@@ -25,12 +25,20 @@ inline void check_nothing_left(const sim_device& gpu) {
   CHECK(gpu.race_count() == 0);
 }
 
+template <class Gpu>
+[[nodiscard]] std::uint64_t seed_of(const Gpu& gpu) {
+  if constexpr (requires { gpu.seed(); })
+    return gpu.seed();
+  else
+    return 0;
+}
+
 /// Runs `attempt` once for every device call it makes, failing a later call each time, and `check`
 /// after each failure. Ends with the first run in which nothing fails. An attempt fails by throwing
-/// a `ferry_error` or by returning false.
+/// a `ferry_error` or by returning false. `gpu` is a `sim_device` or a `failing_device`.
 /// @return how many calls were made to fail
-template <class Attempt, class Check>
-std::uint64_t at_every_fault_point(sim_device& gpu, Attempt attempt, Check check) {
+template <class Gpu, class Attempt, class Check>
+std::uint64_t at_every_fault_point(Gpu& gpu, Attempt attempt, Check check) {
   auto succeeds = [&] {
     try {
       if constexpr (std::is_same_v<decltype(attempt()), bool>)
@@ -42,7 +50,7 @@ std::uint64_t at_every_fault_point(sim_device& gpu, Attempt attempt, Check check
     }
   };
   for (std::uint64_t n = 0;; ++n) {
-    INFO("device call " << n << " fails, seed " << gpu.seed());
+    INFO("device call " << n << " fails, seed " << seed_of(gpu));
     gpu.fail_after(n);
     auto succeeded = succeeds();
     auto failed = gpu.cancel_failure();

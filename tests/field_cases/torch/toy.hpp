@@ -147,9 +147,9 @@ struct toy {
   }
   [[nodiscard]] at::Tensor generate() const {
     const c10::InferenceMode no_gradients;
-    const auto text = call(*encoder, values({tokens, width}, 40));
-    const auto negative = call(*encoder, values({tokens, width}, 41));
-    auto latents = values({tokens, width}, 42);
+    const auto text = call(*encoder, values({tokens, width}, 40).to(compute_device));
+    const auto negative = call(*encoder, values({tokens, width}, 41).to(compute_device));
+    auto latents = values({tokens, width}, 42).to(compute_device);
     for (int step = 0; step != 3; ++step) {
       const auto input = control ? control(latents) : latents;
       const auto guided = call(*transformer, input, text);
