@@ -3,16 +3,19 @@
 #
 #   ./test.sh          release build, all tests
 #   ./test.sh --ci     the same, and: format, header self-containment, sanitizer builds
+#   ./test.sh --gpu    the tests and the performance goals that need a GPU, on one; docs/gpu.md
 set -euo pipefail
 cd "$(dirname "$0")"
 source cmake/setup.sh
 
 ci=false
+gpu=false
 case "${1:-}" in
     "") ;;
     --ci) ci=true ;;
-    -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) printf 'test.sh: %s is no option; expected --ci or nothing\n' "$1" >&2; exit 2 ;;
+    --gpu) gpu=true ;;
+    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) printf 'test.sh: %s is no option; expected --ci, --gpu or nothing\n' "$1" >&2; exit 2 ;;
 esac
 
 check_format() {
@@ -36,6 +39,67 @@ run_tests() { # preset, further ctest arguments
 run_sanitized_tests() { # preset
     run_tests "$1" -LE package -E 'becom(e|ing) resident'
 }
+
+# Before anything is built. The driver's own words come once there is a program that can ask for them.
+require_driver() {
+    [ -e /dev/nvidiactl ] || [ -e /dev/dxg ] && return
+    printf 'test.sh --gpu: this machine has no GPU that a driver of NVIDIA serves (no /dev/nvidiactl).\n' >&2
+    printf 'Run ./test.sh for everything that needs none; docs/gpu.md says what a GPU needs.\n' >&2
+    return 1
+}
+
+require_gpu() {
+    local listing
+    listing=$(build/release/bin/ferry devices | grep '^cuda')
+    printf '%s\n' "$listing"
+    grep -q '^cuda:0 *available' <<<"$listing" && return
+    printf 'test.sh --gpu: there is no GPU that Ferry can open; docs/gpu.md says what one needs.\n' >&2
+    return 1
+}
+
+build_for_gpu() {
+    build release ferry_program ferry_bench kernels_suite gpu_suite gpu_runtime_suite gpu_torch_suite || {
+        printf 'The GPU tests need a CUDA compiler (nvcc); docs/gpu.md says which.\n' >&2
+        return 1
+    }
+}
+
+# A skipped test passes for CTest, and would be a hole here; but those of ranks need several GPUs.
+run_gpu_tests() {
+    local log=build/release/gpu-tests.log
+    run_tests release -L '^(gpu|kernels)' -j 1 2>&1 | tee "$log"
+    ! grep -qE '(gpu_runtime|gpu_torch)[.].*Skipped' "$log" || {
+        printf 'Tests were skipped although there is a GPU.\n' >&2
+        return 1
+    }
+}
+
+measure_on_gpu() {
+    local driver
+    driver=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)
+    printf 'machine  %s, %s, %s cores, %s\n' "$(uname -n)" \
+        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" \
+        "$(sed -n 's/^MemTotal: *//p' /proc/meminfo)"
+    printf 'gpu      %s\n' "${driver:-$(build/release/bin/ferry devices | grep '^cuda:0')}"
+    printf 'date     %s, %s\n\n' "$(date -u +%F)" "$(git rev-parse --short HEAD 2>/dev/null || true)"
+    build/release/bin/ferry_bench --json build/release/gpu-goals.json \
+        P9 P10 P11 P12 P13 P14 P15 | tee build/release/gpu-goals.log
+    ! grep -q 'skipped' build/release/gpu-goals.log || {
+        printf 'Goals were skipped although there is a GPU.\n' >&2
+        return 1
+    }
+}
+
+if $gpu; then
+    stage "Driver" require_driver
+    stage "Set-up" set_up
+    stage "Build (release)" build_for_gpu
+    stage "GPU" require_gpu
+    stage "Tests on the GPU" run_gpu_tests
+    stage "Goals on the GPU" measure_on_gpu
+    print_times
+    exit
+fi
 
 stage "Set-up" set_up
 if $ci; then

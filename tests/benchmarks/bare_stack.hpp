@@ -31,6 +31,9 @@ public:
   [[nodiscard]] block_gate& gate() noexcept { return *gate_; }
   [[nodiscard]] std::size_t blocks() const noexcept { return blocks_; }
 
+  /// Returns what a block is copied from. @pre made of `addresses`
+  [[nodiscard]] const_bytes source(std::size_t block) const { return sources_.at(block).bytes(); }
+
   /// Runs one block with an empty body.
   void run(block_id block) {
     static_cast<void>(gate_->acquire(block));

@@ -34,6 +34,13 @@ outcome measure_memory();    // P9
 outcome measure_exactness(); // P10
 outcome measure_growth();    // P17
 
+// On a GPU.
+outcome measure_link();       // P11
+outcome measure_free();       // P12
+outcome measure_balanced();   // P13
+outcome measure_gap();        // P14
+outcome measure_cold_start(); // P15
+
 /// Returns `value` with three decimals.
 [[nodiscard]] std::string decimal(double value);
 

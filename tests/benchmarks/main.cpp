@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <ferry/platform/cuda_device.hpp>
 #include <ferry/platform/error.hpp>
 
 #include "goal.hpp"
@@ -22,22 +23,44 @@ constexpr std::array goals = {
     goal{"P9", measure_memory},   goal{"P10", measure_exactness}, goal{"P17", measure_growth},
 };
 
-/// Goals of this project that need hardware no CPU stands in for.
-constexpr std::array gpu_goals = {"P11", "P12", "P13", "P14", "P15"};
+/// Goals that need hardware no CPU stands in for. Null in a build without kernels.
+constexpr std::array gpu_goals = {
+#ifdef FERRY_WITH_KERNELS
+    goal{"P11", measure_link}, goal{"P12", measure_free},       goal{"P13", measure_balanced},
+    goal{"P14", measure_gap},  goal{"P15", measure_cold_start},
+#else
+    goal{"P11", nullptr}, goal{"P12", nullptr}, goal{"P13", nullptr},
+    goal{"P14", nullptr}, goal{"P15", nullptr},
+#endif
+};
 
-std::string known_names() {
-  std::string names;
-  for (const auto& each : goals)
-    names += std::string(names.empty() ? "" : ", ") + std::string(each.name);
-  return names;
+/// Returns why a goal that needs a GPU cannot be measured, empty if it can be.
+std::string no_gpu(const goal& wanted) {
+  if (const auto gpu = open_cuda_device({.index = 0}); !gpu)
+    return "no GPU: " + gpu.error().detail;
+  return wanted.measure == nullptr ? "built without a CUDA compiler" : "";
 }
 
 std::vector<std::string> all_names() {
   std::vector<std::string> names;
   for (const auto& each : goals)
     names.emplace_back(each.name);
-  names.insert(names.end(), gpu_goals.begin(), gpu_goals.end());
+  for (const auto& each : gpu_goals)
+    names.emplace_back(each.name);
   return names;
+}
+
+std::string known_names() {
+  std::string names;
+  for (const auto& each : all_names())
+    names += (names.empty() ? "" : ", ") + each;
+  return names;
+}
+
+template <std::size_t N>
+const goal* find_goal(const std::array<goal, N>& among, std::string_view name) {
+  const auto found = std::ranges::find(among, name, &goal::name);
+  return found == among.end() ? nullptr : &*found;
 }
 
 int run(int argc, char** argv) {
@@ -61,13 +84,16 @@ int run(int argc, char** argv) {
   auto results = nlohmann::ordered_json::object();
   bool all_met = true;
   for (const auto& name : wanted) {
-    if (std::ranges::find(gpu_goals, name) != gpu_goals.end()) {
-      std::printf("%s skipped: no GPU\n", name.c_str());
-      results[name] = {{"skipped", "no GPU"}};
-      continue;
+    const auto* found = find_goal(goals, name);
+    if (const auto* on_gpu = find_goal(gpu_goals, name)) {
+      if (const auto reason = no_gpu(*on_gpu); !reason.empty()) {
+        std::printf("%s skipped: %s\n", name.c_str(), reason.c_str());
+        results[name] = {{"skipped", reason}};
+        continue;
+      }
+      found = on_gpu;
     }
-    const auto found = std::ranges::find(goals, std::string_view(name), &goal::name);
-    if (found == goals.end()) {
+    if (found == nullptr) {
       std::fprintf(stderr, "ferry_bench: there is no goal '%s'; known are %s\n", name.c_str(),
                    known_names().c_str());
       return 2;
