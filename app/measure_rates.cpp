@@ -6,6 +6,7 @@
 #include <ferry/offload/overlap.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/open_device.hpp>
+#include <ferry/torch/torch_cuda.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
 
 #include "caught.hpp"
@@ -21,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ferry {
@@ -90,11 +92,12 @@ private:
 
 /// Runs a short request of the family with its denoisers streamed. Returns what blocks are called.
 result<std::vector<std::string>> run_streamed(const std::shared_ptr<device>& target,
-                                              const diffusion_model& model) {
+                                              const diffusion_model& model,
+                                              std::shared_ptr<caller_streams> callers) {
   auto config = resolve_config(R"({"mode":"layer","components":["dit"]})", {});
   if (!config)
     return tl::unexpected(config.error());
-  runtime through(target, {});
+  runtime through(target, {.callers = std::move(callers)});
   if (auto started = through.start(); !started)
     return tl::unexpected(started.error());
   const auto subject = std::make_shared<torch_pipeline>(model.description());
@@ -131,9 +134,13 @@ result<void> measure_rates(const std::filesystem::path& checkpoint, const std::s
     if (!opened)
       return tl::unexpected(opened.error());
     const std::shared_ptr<device> target = std::move(*opened);
+    auto callers = streams_of_callers(target);
+    if (!callers)
+      return tl::unexpected(callers.error());
+    (*model)->compute_on(torch_device_of(*target));
     block_watch watch;
     target->attach(watch);
-    const auto paths = run_streamed(target, **model);
+    const auto paths = run_streamed(target, **model, std::move(*callers));
     target->detach(watch);
     if (!paths)
       return tl::unexpected(paths.error());
