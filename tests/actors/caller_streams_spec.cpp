@@ -326,6 +326,28 @@ TEST_CASE("without any one of its wait edges staging for two streams races or co
   CHECK(test::with_each_edge_removed(sim_options{}, staged_life) == seen.size());
 }
 
+TEST_CASE("a group leaves behind every stream that it was used on, not only the last",
+          "[actors][callers]") {
+  const auto gpu = std::make_shared<sim_device>(sim_options{});
+  const auto callers = std::make_shared<two_streams>(*gpu);
+  const auto pipeline = test::staged_model();
+  runtime subject{gpu, {.callers = callers, .acquire_deadline = 5s}};
+  REQUIRE(subject.start());
+  REQUIRE(subject.enable(pipeline, test::compact(test::whole)));
+
+  pipeline->call("transformer", [&](test::fake_module&) {
+    const auto& block = *pipeline->tree()->at("transformer.blocks.0");
+    callers->change();
+    callers->read(*gpu, block.own_tensors().begin()->second->bytes());
+  });
+  callers->change();
+  pipeline->call("transformer", [](test::fake_module&) {});
+  REQUIRE(subject.stage_out("transformer"));
+  REQUIRE(subject.disable());
+
+  CHECK(gpu->race_count() == 0);
+}
+
 TEST_CASE("a run on two streams in which any device call fails ends with an error, and everything "
           "is given back",
           "[actors][callers][faults]") {
