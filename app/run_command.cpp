@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <ferry/actors/trace_file.hpp>
+
 #include "command.hpp"
 #include "exit_code.hpp"
 #include "interrupt_watch.hpp"
@@ -77,15 +79,27 @@ exit_code stop_interrupted() {
   return exit_code::interrupted;
 }
 
+/// Returns where the ranks of this process are recorded; null if nobody asked for that.
+/// @throws ferry_error `io_failure`
+std::shared_ptr<trace_file> open_trace(const run_options& options, const run_setup& setup) {
+  if (!options.trace)
+    return nullptr;
+  const auto modelled = setup.here.front().target->traits().virtual_time;
+  return std::make_shared<trace_file>(setup.own_file(options.trace->string()),
+                                      modelled ? trace_file::time::modelled
+                                               : trace_file::time::real);
+}
+
 /// Returns the ranks of this process, each run on a thread.
 std::vector<rank_outcome> run_ranks(const run_options& options, run_setup& setup,
-                                    interrupt_watch& interrupt) {
+                                    interrupt_watch& interrupt,
+                                    const std::shared_ptr<trace_file>& trace) {
   std::vector<rank_outcome> outcomes(setup.here.size());
   std::vector<std::thread> others;
   for (std::size_t i = 1; i < outcomes.size(); ++i)
     others.emplace_back(
-        [&, i] { outcomes[i] = run_rank(options, setup, setup.here[i], interrupt); });
-  outcomes.front() = run_rank(options, setup, setup.here.front(), interrupt);
+        [&, i] { outcomes[i] = run_rank(options, setup, setup.here[i], interrupt, trace); });
+  outcomes.front() = run_rank(options, setup, setup.here.front(), interrupt, trace);
   for (auto& each : others)
     each.join();
   return outcomes;
@@ -114,8 +128,6 @@ void write_results(const run_options& options, const run_setup& setup,
     std::fputs(to_table(reports.front()).c_str(), stdout);
   if (options.report)
     write_report(setup.own_file(*options.report), reports);
-  if (options.trace)
-    outcomes.front().recorder->write_trace(setup.own_file(options.trace->string()));
 }
 
 exit_code run_pipeline(const run_options& options) {
@@ -124,7 +136,9 @@ exit_code run_pipeline(const run_options& options) {
   if (!setup)
     return give_up(setup.error());
 
-  const auto outcomes = run_ranks(options, *setup, interrupt);
+  // What is recorded of a run that fails stays: it is a trace without its end.
+  const auto trace = open_trace(options, *setup);
+  const auto outcomes = run_ranks(options, *setup, interrupt, trace);
   if (interrupt.interrupted())
     return stop_interrupted();
   if (const auto* const lost = given_up(*setup, outcomes))
@@ -136,6 +150,9 @@ exit_code run_pipeline(const run_options& options) {
   if (std::ranges::any_of(outcomes, &rank_outcome::comparison_failed))
     return exit_code::failed;
   write_results(options, *setup, outcomes);
+  if (trace != nullptr)
+    if (auto ended = trace->finish(); !ended)
+      return report(ended.error(), exit_code::failed);
   auto verdict = exit_code::done;
   for (std::size_t i = 0; i < outcomes.size(); ++i)
     if (const auto one = judge(outcomes[i], of_rank(*setup, setup->here[i]));

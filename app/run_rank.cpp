@@ -5,6 +5,7 @@
 
 #include <ferry/actors/runtime.hpp>
 #include <ferry/actors/runtime_backend.hpp>
+#include <ferry/actors/trace_log.hpp>
 #include <ferry/offload/resident_weights.hpp>
 #include <ferry/platform/log.hpp>
 #include <ferry/platform/profile_ranges.hpp>
@@ -19,6 +20,7 @@
 #include "run_options.hpp"
 #include "run_output.hpp"
 #include "run_requests.hpp"
+#include "span_recorder.hpp"
 #include "warm_up.hpp"
 
 #include <chrono>
@@ -42,6 +44,7 @@ struct checked_run {
   rank_setup& self;
   interrupt_watch& interrupt;
   span_recorder& recorder;
+  std::shared_ptr<trace_log> log; ///< Null: nobody wants a trace.
 };
 
 /// Lets `observer` see what `target` does for as long as this lives.
@@ -95,8 +98,12 @@ result<warm_up_share> warm_up_unseen(const checked_run& run, runtime& through) {
     return tl::unexpected(before.error());
   warm_up_share share(target.counters(), *before);
   target.detach(run.recorder);
+  if (run.log != nullptr)
+    run.log->pause(true);
   throw_if(warm_up(through, *run.self.model));
   target.attach(run.recorder);
+  if (run.log != nullptr)
+    run.log->pause(false);
   const auto after = through.state();
   if (!after)
     return tl::unexpected(after.error());
@@ -140,7 +147,8 @@ result<run_tally> run_offloaded(const checked_run& run,
                                 .activations = activations_on(*self.target),
                                 .ranks = std::exchange(self.group, {}),
                                 .callers = self.callers,
-                                .ranges = wanted_ranges()});
+                                .ranges = wanted_ranges(),
+                                .trace = run.log});
   if (auto started = through.start(); !started)
     return tl::unexpected(started.error());
   const auto offloaded = offload(subject, through, setup.config);
@@ -266,13 +274,15 @@ result<void> run_all(const checked_run& run, rank_outcome& outcome) {
 } // namespace
 
 rank_outcome run_rank(const run_options& options, const run_setup& setup, rank_setup& self,
-                      interrupt_watch& interrupt) {
+                      interrupt_watch& interrupt, const std::shared_ptr<trace_file>& trace) {
   rank_outcome outcome;
   const auto meeting = self.group ? self.group->meeting : nullptr;
-  outcome.recorder = std::make_unique<span_recorder>(options.trace ? span_recorder::keep::spans
-                                                                   : span_recorder::keep::sums);
+  span_recorder recorder;
   try {
-    auto done = run_all({options, setup, self, interrupt, *outcome.recorder}, outcome);
+    auto log = trace == nullptr ? nullptr
+                                : std::make_shared<trace_log>(
+                                      trace, static_cast<std::uint32_t>(self.number), *self.target);
+    auto done = run_all({options, setup, self, interrupt, recorder, std::move(log)}, outcome);
     if (!done)
       outcome.reason = std::move(done.error());
   } catch (const std::exception&) {

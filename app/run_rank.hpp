@@ -7,7 +7,6 @@
 
 #include "report.hpp"
 #include "run_setup.hpp"
-#include "span_recorder.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -17,6 +16,7 @@
 namespace ferry {
 
 class interrupt_watch;
+class trace_file;
 
 /// What one rank's run came to.
 struct rank_outcome {
@@ -26,13 +26,13 @@ struct rank_outcome {
   std::string worst_stage;        ///< Farthest from the reference.
   std::optional<failure> reason;  ///< Why the rank gave up, if it did.
   bool thrown = false;            ///< It gave up in the middle.
-  std::unique_ptr<span_recorder> recorder;
 };
 
 /// Runs what was asked for as one rank: enables, serves the requests, disables, and compares.
 /// Ranks of one group run at the same time, each on a thread of its own. Says on standard error
-/// only what rank 0 has to say of single requests.
+/// only what rank 0 has to say of single requests. `trace` gets what it does, if it is not null.
 [[nodiscard]] rank_outcome run_rank(const run_options& options, const run_setup& setup,
-                                    rank_setup& self, interrupt_watch& interrupt);
+                                    rank_setup& self, interrupt_watch& interrupt,
+                                    const std::shared_ptr<trace_file>& trace);
 
 } // namespace ferry

@@ -35,6 +35,12 @@ mutable_bytes block_port::acquire(block_id block) {
     if (board.cancelled())
       throw ferry_error{{errc::cancelled, "the request was cancelled"}};
     const auto on = through_->compute();
+    // Before the search: what it takes until the copy is enqueued is part of the wait.
+    if (auto asked = attempt([&] { through_->owner().mark(on, tag_of(mark_acquire, block, 0)); });
+        !asked) {
+      fail(asked.error(), block);
+      throw ferry_error{std::move(asked.error())};
+    }
     const auto ticket = find(block);
     auto bytes = attempt([&] { return order(block, ticket, on); });
     if (!bytes) {
@@ -75,7 +81,8 @@ void block_port::demand(block_id block) {
     throw ferry_error{{errc::slot_conflict,
                        "all " + std::to_string(through_->slot_count()) +
                            " slots hold blocks in use; release one first or allow more slots"}};
-  post(prefetcher_, demand_block{block, through_->owner().stamp()});
+  auto& owner = through_->owner();
+  post(prefetcher_, demand_block{block, owner.stamp(), {owner.now()}});
 }
 
 mutable_bytes block_port::order(block_id block, const ticket_board::ticket& ticket, stream_id on) {
@@ -86,7 +93,6 @@ mutable_bytes block_port::order(block_id block, const ticket_board::ticket& tick
   const std::array<const_bytes, 1> reads{bytes};
 
   owner.observe(through_->board().known(ticket.slot));
-  owner.mark(on, tag_of(mark_acquire, block, ticket.generation));
   owner.wait(on, slot.ready.id(), compute_waits_fetch);
   owner.mark(on, tag_of(mark_begin, block, ticket.generation));
   owner.compute(on, {.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
@@ -129,7 +135,8 @@ void block_port::finish(block_id block, const ticket_board::ticket& ticket) {
   auto stamp = owner.stamp();
   oldest_ = std::max(oldest_, ticket.retires_below);
   through_->board().give_back(ticket.slot);
-  post(prefetcher_, block_released{block, ticket.slot, ticket.generation, std::move(stamp)});
+  post(prefetcher_,
+       block_released{block, ticket.slot, ticket.generation, std::move(stamp), {owner.now()}});
 }
 
 void block_port::mark(const char* what) {

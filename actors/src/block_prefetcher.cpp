@@ -29,19 +29,19 @@ block_prefetcher::block_prefetcher(caf::actor_config& config, std::shared_ptr<de
 block_prefetcher::behavior_type block_prefetcher::make_behavior() {
   // CAF tries handlers in this order: what comes with every block comes first.
   return {
-      [this](const block_released& m) { return guarded([&] { released(m); }); },
-      [this](const demand_block& m) { return guarded([&] { demand(m); }); },
-      [this](const open_ring& m) { return guarded([&] { return open(m); }); },
-      [this](const close_ring& m) { return guarded([&] { return close(m); }); },
-      [this](const begin_request& m) { return guarded([&] { return begin(m); }); },
-      [this](const end_request& m) { return guarded([&] { return end(m); }); },
-      [this](const empty_ring& m) { return guarded([&] { return empty(m); }); },
-      [this](const refill_ring& m) { return guarded([&] { return refill(m); }); },
-      [this](const announce_blocks& m) { return guarded([&] { return announce(m); }); },
-      [this](const query_ring&) { return guarded([&] { return count(); }); },
-      [this](const start_child& m) { return guarded([&] { start(m); }); },
-      [this](const drain_child& m) { return guarded([&] { drain(m); }); },
-      [this](const release_child&) { return guarded([&] { return release(); }); },
+      [this](const block_released& m) { return guarded(this, m, [&] { released(m); }); },
+      [this](const demand_block& m) { return guarded(this, m, [&] { demand(m); }); },
+      [this](const open_ring& m) { return guarded(this, m, [&] { return open(m); }); },
+      [this](const close_ring& m) { return guarded(this, m, [&] { return close(m); }); },
+      [this](const begin_request& m) { return guarded(this, m, [&] { return begin(m); }); },
+      [this](const end_request& m) { return guarded(this, m, [&] { return end(m); }); },
+      [this](const empty_ring& m) { return guarded(this, m, [&] { return empty(m); }); },
+      [this](const refill_ring& m) { return guarded(this, m, [&] { return refill(m); }); },
+      [this](const announce_blocks& m) { return guarded(this, m, [&] { return announce(m); }); },
+      [this](const query_ring& m) { return guarded(this, m, [&] { return count(); }); },
+      [this](const start_child& m) { return guarded(this, m, [&] { start(m); }); },
+      [this](const drain_child& m) { return guarded(this, m, [&] { drain(m); }); },
+      [this](const release_child& m) { return guarded(this, m, [&] { return release(); }); },
   };
 }
 
@@ -226,7 +226,8 @@ void block_prefetcher::submit(ring::commands commands) {
                      .generation = each.generation,
                      .after_last_use = each.wait_for_last_use,
                      .sequence = next_gather_,
-                     .stamp = owner_->stamp()});
+                     .stamp = owner_->stamp(),
+                     .demanded = each.demanded});
     if (const auto& gather = through_->at(each.block).gather)
       next_gather_ += gather->manifest->chunks.size();
   }

@@ -35,21 +35,21 @@ void cache_retention::left(std::uint64_t bytes_now) {
 
 cache_retention::behavior_type cache_retention::make_behavior() {
   return {
-      [this](const group_staged& m) { return guarded([&] { count(m.bytes_now); }); },
-      [this](const group_left& m) { return guarded([&] { left(m.bytes_now); }); },
-      [this](const groups_closed&) {
-        return guarded([&] {
+      [this](const group_staged& m) { return guarded(this, m, [&] { count(m.bytes_now); }); },
+      [this](const group_left& m) { return guarded(this, m, [&] { left(m.bytes_now); }); },
+      [this](const groups_closed& m) {
+        return guarded(this, m, [&] {
           left(0);
           learned_->detach();
           learned_->attach();
         });
       },
-      [this](const release_cache&) { return guarded([&] { release_if_needed(true); }); },
-      [this](const query_cache&) { return guarded([&] { return state(); }); },
-      [](const start_child&) { return guarded([] {}); },
-      [](const drain_child&) { return guarded([] {}); },
-      [this](const release_child&) {
-        return guarded([&] {
+      [this](const release_cache& m) { return guarded(this, m, [&] { release_if_needed(true); }); },
+      [this](const query_cache& m) { return guarded(this, m, [&] { return state(); }); },
+      [this](const start_child& m) { return guarded(this, m, [] {}); },
+      [this](const drain_child& m) { return guarded(this, m, [] {}); },
+      [this](const release_child& m) {
+        return guarded(this, m, [&] {
           quit();
           return answered{};
         });

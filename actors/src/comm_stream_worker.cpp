@@ -19,13 +19,13 @@ comm_stream_worker::comm_stream_worker(caf::actor_config& config, std::shared_pt
 
 comm_stream_worker::behavior_type comm_stream_worker::make_behavior() {
   return {
-      [this](const open_gathers& m) { return guarded([&] { return open(m); }); },
-      [this](const gather_piece& m) { return guarded([&] { gather(m); }); },
-      [this](const drain_gathers& m) { return guarded([&] { return drain(m); }); },
-      [this](const close_gathers& m) { return guarded([&] { return close(m); }); },
-      [this](const start_child& m) { return guarded([&] { start(m); }); },
-      [this](const drain_child& m) { return guarded([&] { drain(m); }); },
-      [this](const release_child&) { return guarded([&] { return release(); }); },
+      [this](const open_gathers& m) { return guarded(this, m, [&] { return open(m); }); },
+      [this](const gather_piece& m) { return guarded(this, m, [&] { gather(m); }); },
+      [this](const drain_gathers& m) { return guarded(this, m, [&] { return drain(m); }); },
+      [this](const close_gathers& m) { return guarded(this, m, [&] { return close(m); }); },
+      [this](const start_child& m) { return guarded(this, m, [&] { start(m); }); },
+      [this](const drain_child& m) { return guarded(this, m, [&] { drain(m); }); },
+      [this](const release_child& m) { return guarded(this, m, [&] { return release(); }); },
   };
 }
 

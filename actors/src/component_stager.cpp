@@ -15,18 +15,18 @@ component_stager::component_stager(caf::actor_config& config, std::shared_ptr<de
 
 component_stager::behavior_type component_stager::make_behavior() {
   return {
-      [this](const open_groups& m) { return guarded([&] { return open(m); }); },
-      [this](const drain_groups& m) { return guarded([&] { return drain(m); }); },
-      [this](const close_groups& m) { return guarded([&] { return close(m); }); },
-      [this](const demand_group& m) { return guarded([&] { demand(m); }); },
-      [this](const use_cache_retention& m) { return guarded([&] { use(m); }); },
-      [this](const stage_group_in& m) { return guarded([&] { return stage_in(m); }); },
-      [this](const stage_group_out& m) { return guarded([&] { return stage_out(m); }); },
-      [this](const begin_request& m) { return guarded([&] { return begin(m); }); },
-      [this](const end_request& m) { return guarded([&] { return end(m); }); },
-      [this](const start_child&) { return guarded([&] { start(); }); },
-      [this](const drain_child& m) { return guarded([&] { drain(m); }); },
-      [this](const release_child&) { return guarded([&] { return release(); }); },
+      [this](const open_groups& m) { return guarded(this, m, [&] { return open(m); }); },
+      [this](const drain_groups& m) { return guarded(this, m, [&] { return drain(m); }); },
+      [this](const close_groups& m) { return guarded(this, m, [&] { return close(m); }); },
+      [this](const demand_group& m) { return guarded(this, m, [&] { demand(m); }); },
+      [this](const use_cache_retention& m) { return guarded(this, m, [&] { use(m); }); },
+      [this](const stage_group_in& m) { return guarded(this, m, [&] { return stage_in(m); }); },
+      [this](const stage_group_out& m) { return guarded(this, m, [&] { return stage_out(m); }); },
+      [this](const begin_request& m) { return guarded(this, m, [&] { return begin(m); }); },
+      [this](const end_request& m) { return guarded(this, m, [&] { return end(m); }); },
+      [this](const start_child& m) { return guarded(this, m, [&] { start(); }); },
+      [this](const drain_child& m) { return guarded(this, m, [&] { drain(m); }); },
+      [this](const release_child& m) { return guarded(this, m, [&] { return release(); }); },
   };
 }
 

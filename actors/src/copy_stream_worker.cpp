@@ -18,16 +18,18 @@ copy_stream_worker::copy_stream_worker(caf::actor_config& config, std::shared_pt
 
 copy_stream_worker::behavior_type copy_stream_worker::make_behavior() {
   return {
-      [this](const fetch_block& m) { return guarded([&] { fetch(m); }); },
-      [this](const piece_sent& m) { return guarded([&] { sent(m); }); },
-      [this](const open_copies& m) { return guarded([&] { return open(m); }); },
-      [this](const reload_residents& m) { return guarded([&] { return reload(m); }); },
-      [this](const discard_slot& m) { return guarded([&] { discard(m); }); },
-      [this](const drain_copies& m) { return guarded_later<answered>([&] { return drain(m); }); },
-      [this](const close_copies& m) { return guarded([&] { return close(m); }); },
-      [this](const start_child& m) { return guarded([&] { start(m); }); },
-      [this](const drain_child& m) { return guarded([&] { drain(m); }); },
-      [this](const release_child&) { return guarded([&] { return release(); }); },
+      [this](const fetch_block& m) { return guarded(this, m, [&] { fetch(m); }); },
+      [this](const piece_sent& m) { return guarded(this, m, [&] { sent(m); }); },
+      [this](const open_copies& m) { return guarded(this, m, [&] { return open(m); }); },
+      [this](const reload_residents& m) { return guarded(this, m, [&] { return reload(m); }); },
+      [this](const discard_slot& m) { return guarded(this, m, [&] { discard(m); }); },
+      [this](const drain_copies& m) {
+        return guarded_later<answered>(this, m, [&] { return drain(m); });
+      },
+      [this](const close_copies& m) { return guarded(this, m, [&] { return close(m); }); },
+      [this](const start_child& m) { return guarded(this, m, [&] { start(m); }); },
+      [this](const drain_child& m) { return guarded(this, m, [&] { drain(m); }); },
+      [this](const release_child& m) { return guarded(this, m, [&] { return release(); }); },
   };
 }
 

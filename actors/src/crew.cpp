@@ -41,6 +41,14 @@ start_step packer_step(caf::actor_system& system, const std::shared_ptr<device>&
           }};
 }
 
+start_step recorder_step(caf::actor_system& system, const std::shared_ptr<trace_log>& log) {
+  return {.name = "trace_recorder",
+          .spawn = [&system, log]() -> child_actor {
+            return spawn_trace_recorder(system, threading::own_thread, log);
+          },
+          .policy = when_it_ends::restart};
+}
+
 void add_ranks(std::vector<start_step>& steps, caf::actor_system& system,
                const std::shared_ptr<device>& target, const rank_group& ranks,
                const std::shared_ptr<crew>& who) {
@@ -75,6 +83,8 @@ std::vector<start_step> start_list(caf::actor_system& system, const std::shared_
                                      .memory_nodes = memory_nodes(options)};
   const host_memory_options pinning{.pinned_memory = options.pinned_memory};
   std::vector<start_step> steps;
+  if (options.trace != nullptr)
+    steps.push_back(recorder_step(system, options.trace));
   if (options.activations != nullptr)
     steps.push_back(retention_step(system, options, who));
   steps.push_back({.name = "host_memory", .spawn = [&system, pinning, who]() -> child_actor {

@@ -45,7 +45,8 @@ group_board::holding group_port::find(group_id group) {
     return *held;
   check_conflicts(group);
   board.expect(group);
-  post(stager_, demand_group{group, through_->owner().stamp()});
+  auto& owner = through_->owner();
+  post(stager_, demand_group{group, owner.stamp(), {owner.now()}});
   auto held = board.wait_for(group, deadline_);
   if (!held)
     throw ferry_error{std::move(held.error())};

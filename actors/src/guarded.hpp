@@ -7,6 +7,8 @@
 #include <ferry/messages/errc.hpp>
 #include <ferry/platform/error.hpp>
 
+#include "message_recording.hpp"
+
 #include <exception>
 #include <new>
 #include <string>
@@ -67,15 +69,25 @@ template <class T>
     return std::move(*outcome);
 }
 
-/// Runs the body of a message handler: no exception reaches CAF.
+/// Runs the body of a message handler that no trace shows: no exception reaches CAF.
 template <class Attempt>
-[[nodiscard]] auto guarded(Attempt&& act) {
+[[nodiscard]] auto unrecorded(Attempt&& act) {
   return answer(attempt(std::forward<Attempt>(act)));
 }
 
-/// As `guarded`, for a body that may put its answer off and return a promise.
-template <class Answer, class Attempt>
-[[nodiscard]] caf::result<Answer> guarded_later(Attempt&& act) {
+/// Runs the body of the handler of a message: no exception reaches CAF, and the trace shows it.
+template <class Self, class Message, class Attempt>
+[[nodiscard]] auto guarded(const Self* self, const Message& message, Attempt&& act) {
+  const message_recording recorded{*self, message};
+  return answer(attempt(std::forward<Attempt>(act)));
+}
+
+/// As `guarded`, for a body that may put its answer off and return a promise. The trace shows it
+/// until then.
+template <class Answer, class Self, class Message, class Attempt>
+[[nodiscard]] caf::result<Answer> guarded_later(const Self* self, const Message& message,
+                                                Attempt&& act) {
+  const message_recording recorded{*self, message};
   caf::result<Answer> later = caf::error{};
   if (auto done = attempt([&] { later = act(); }); !done)
     return to_error(done.error());

@@ -17,18 +17,18 @@ host_memory::host_memory(caf::actor_config& config, host_memory_options options)
 
 host_memory::behavior_type host_memory::make_behavior() {
   return {
-      [this](const lease_host_memory& m) { return guarded([&] { return lease(m); }); },
-      [this](const settle_lease& m) { return guarded([&] { settle(m); }); },
-      [this](const give_back_leases&) {
-        return guarded([&] { budget_.give_back_all(current_sender()->id()); });
+      [this](const lease_host_memory& m) { return guarded(this, m, [&] { return lease(m); }); },
+      [this](const settle_lease& m) { return guarded(this, m, [&] { settle(m); }); },
+      [this](const give_back_leases& m) {
+        return guarded(this, m, [&] { budget_.give_back_all(current_sender()->id()); });
       },
-      [this](const query_host_memory&) { return guarded([&] { return describe(); }); },
-      [](const start_child&) { return guarded([] {}); },
+      [this](const query_host_memory& m) { return guarded(this, m, [&] { return describe(); }); },
+      [this](const start_child& m) { return guarded(this, m, [] {}); },
       [this](const drain_child& m) {
-        return guarded([&] { refusal_ = refusal_.value_or(m.cause); });
+        return guarded(this, m, [&] { refusal_ = refusal_.value_or(m.cause); });
       },
-      [this](const release_child&) {
-        return guarded([&] {
+      [this](const release_child& m) {
+        return guarded(this, m, [&] {
           quit();
           return answered{};
         });

@@ -14,13 +14,13 @@ host_packer::host_packer(caf::actor_config& config, std::shared_ptr<device> owne
 
 host_packer::behavior_type host_packer::make_behavior() {
   return {
-      [this](const pack_piece& m) { return guarded([&] { return pack(m); }); },
-      [this](const open_packing& m) { return guarded([&] { return open(m); }); },
-      [this](const drain_packing& m) { return guarded([&] { return drain(m); }); },
-      [this](const close_packing& m) { return guarded([&] { return close(m); }); },
-      [this](const start_child&) { return guarded([&] { start(); }); },
-      [this](const drain_child& m) { return guarded([&] { drain(m); }); },
-      [this](const release_child&) { return guarded([&] { return release(); }); },
+      [this](const pack_piece& m) { return guarded(this, m, [&] { return pack(m); }); },
+      [this](const open_packing& m) { return guarded(this, m, [&] { return open(m); }); },
+      [this](const drain_packing& m) { return guarded(this, m, [&] { return drain(m); }); },
+      [this](const close_packing& m) { return guarded(this, m, [&] { return close(m); }); },
+      [this](const start_child& m) { return guarded(this, m, [&] { start(); }); },
+      [this](const drain_child& m) { return guarded(this, m, [&] { drain(m); }); },
+      [this](const release_child& m) { return guarded(this, m, [&] { return release(); }); },
   };
 }
 

@@ -23,34 +23,42 @@ offloader::offloader(caf::actor_config& config, std::shared_ptr<device> owner,
 offloader::behavior_type offloader::make_behavior() {
   return {
       [this](const enable_pipeline& m) {
-        return guarded_later<enabled>([&] { return enable(m); });
+        return guarded_later<enabled>(this, m, [&] { return enable(m); });
       },
-      [this](const enable_weights& m) { return guarded_later<enabled>([&] { return enable(m); }); },
+      [this](const enable_weights& m) {
+        return guarded_later<enabled>(this, m, [&] { return enable(m); });
+      },
       [this](const disable_backend& m) {
-        return guarded_later<answered>([&] { return disable(m); });
+        return guarded_later<answered>(this, m, [&] { return disable(m); });
       },
-      [this](const queue_request& m) { return guarded_later<answered>([&] { return queue(m); }); },
-      [this](const expire_requests&) { return guarded([&] { expire(); }); },
-      [this](const cancel_request& m) { return guarded([&] { cancel(m); }); },
-      [this](const end_request& m) { return guarded_later<answered>([&] { return end(m); }); },
+      [this](const queue_request& m) {
+        return guarded_later<answered>(this, m, [&] { return queue(m); });
+      },
+      [this](const expire_requests& m) { return guarded(this, m, [&] { expire(); }); },
+      [this](const cancel_request& m) { return guarded(this, m, [&] { cancel(m); }); },
+      [this](const end_request& m) {
+        return guarded_later<answered>(this, m, [&] { return end(m); });
+      },
       [this](const announce_blocks& m) {
-        return guarded_later<answered>([&] { return announce(m); });
+        return guarded_later<answered>(this, m, [&] { return announce(m); });
       },
       [this](const stage_component& m) {
-        return guarded_later<answered>([&] { return stage(m); });
+        return guarded_later<answered>(this, m, [&] { return stage(m); });
       },
       [this](const update_weights& m) {
-        return guarded_later<weights_updated>([&] { return update(m); });
+        return guarded_later<weights_updated>(this, m, [&] { return update(m); });
       },
-      [this](const read_component& m) { return guarded([&] { return read(m); }); },
-      [this](const use_cache_retention& m) { return guarded([&] { retention_ = m.whom; }); },
-      [this](const query_offload&) {
-        return guarded_later<offload_state>([&] { return query(); });
+      [this](const read_component& m) { return guarded(this, m, [&] { return read(m); }); },
+      [this](const use_cache_retention& m) {
+        return guarded(this, m, [&] { retention_ = m.whom; });
       },
-      [this](const start_child&) { return guarded([&] { start(); }); },
-      [this](const drain_child& m) { return guarded([&] { drain(m); }); },
+      [this](const query_offload& m) {
+        return guarded_later<offload_state>(this, m, [&] { return query(); });
+      },
+      [this](const start_child& m) { return guarded(this, m, [&] { start(); }); },
+      [this](const drain_child& m) { return guarded(this, m, [&] { drain(m); }); },
       [this](const release_child& m) {
-        return guarded_later<answered>([&] { return release(m); });
+        return guarded_later<answered>(this, m, [&] { return release(m); });
       },
   };
 }

@@ -28,18 +28,18 @@ rank_gate::rank_gate(caf::actor_config& config, std::shared_ptr<rendezvous> rank
 
 rank_gate::behavior_type rank_gate::make_behavior() {
   return {
-      [this](const vote_to_start& m) { return guarded([&] { vote(m); }); },
-      [this](const join_wave& m) { return guarded([&] { join(m); }); },
-      [this](const leave_ranks& m) { return guarded([&] { ranks_->poison(m.cause); }); },
-      [](const start_child&) { return guarded([] {}); },
+      [this](const vote_to_start& m) { return guarded(this, m, [&] { vote(m); }); },
+      [this](const join_wave& m) { return guarded(this, m, [&] { join(m); }); },
+      [this](const leave_ranks& m) { return guarded(this, m, [&] { ranks_->poison(m.cause); }); },
+      [this](const start_child& m) { return guarded(this, m, [] {}); },
       [this](const drain_child& m) {
-        return guarded([&] {
+        return guarded(this, m, [&] {
           if (m.failed)
             ranks_->poison(m.cause);
         });
       },
-      [this](const release_child&) {
-        return guarded([&] {
+      [this](const release_child& m) {
+        return guarded(this, m, [&] {
           quit();
           return answered{};
         });

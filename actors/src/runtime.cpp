@@ -4,6 +4,7 @@
 #include "ferry/actors/runtime.hpp"
 
 #include <ferry/actors/crew.hpp>
+#include <ferry/actors/trace_log.hpp>
 #include <ferry/messages/ask.hpp>
 #include <ferry/messages/type_ids.hpp>
 #include <ferry/offload/bare_weights.hpp>
@@ -21,20 +22,56 @@ namespace {
 
 class system_config final : public caf::actor_system_config {
 public:
-  explicit system_config(std::size_t workers) {
+  explicit system_config(const runtime_options& options) {
     add_types<caf::id_block::ferry_messages>(*this);
     ferry::add_error_category(*this);
-    use_workers(*this, workers);
+    use_workers(*this, options.worker_threads);
+    if (const auto log = options.trace)
+      on_each_thread(*this, [log] {
+        trace_log::use_on_this_thread(log.get());
+        sending_clock() = [owner = &log->owner()] { return owner->now(); };
+      });
   }
+};
+
+/// Lets a meter and a log, where they are not null, see what a device does.
+class observation {
+public:
+  observation(device& target, std::shared_ptr<request_meter> meter, std::shared_ptr<trace_log> log)
+      : target_(&target), meter_(std::move(meter)), log_(std::move(log)) {
+    if (meter_ != nullptr)
+      target_->attach(*meter_);
+    if (log_ != nullptr)
+      target_->attach(*log_);
+  }
+  observation(const observation&) = delete;
+  observation& operator=(const observation&) = delete;
+  ~observation() {
+    if (meter_ != nullptr)
+      target_->detach(*meter_);
+    if (log_ == nullptr)
+      return;
+    target_->detach(*log_);
+    log_->flush();
+  }
+
+private:
+  device* target_;
+  std::shared_ptr<request_meter> meter_;
+  std::shared_ptr<trace_log> log_;
 };
 
 /// One started actor system. The handles go before it: it waits for every actor to be gone.
 struct engine {
-  engine(const std::shared_ptr<device>& target, const runtime_options& options)
-      : config(options.worker_threads), system(config), who(spawn_crew(system, target, options)) {}
+  engine(const std::shared_ptr<device>& target, const runtime_options& options,
+         std::shared_ptr<request_meter> meter)
+      : observed(*target, options.measure_requests || options.trace ? std::move(meter) : nullptr,
+                 options.trace),
+        config(options), system(config), who(spawn_crew(system, target, options)) {}
   // The supervisor ends its children, and the owner of the system the supervisor.
   ~engine() { kill(who->supervisor); }
 
+  observation observed; ///< Until every actor is gone.
   system_config config;
   caf::actor_system system;
   std::shared_ptr<crew> who;
@@ -75,10 +112,25 @@ struct runtime::impl {
 
   template <class Message>
   [[nodiscard]] result<std::shared_ptr<block_gate>> enable(Message message) {
-    return call<enabled>(std::move(message), options.enable_deadline).map([&](enabled&& answer) {
-      const std::lock_guard lock{mutex};
-      return gate = std::move(answer.gate);
-    });
+    return call<enabled>(std::move(message), options.enable_deadline)
+        .map([&](enabled&& answer) {
+          const std::lock_guard lock{mutex};
+          return gate = std::move(answer.gate);
+        })
+        .map([this](std::shared_ptr<block_gate> opened) {
+          name_blocks();
+          return opened;
+        });
+  }
+
+  /// Tells the trace how blocks are called.
+  void name_blocks() const {
+    const auto at = running();
+    if (options.trace == nullptr || !at)
+      return;
+    if (const auto now = ask<offload_state>((*at)->system, (*at)->who->offloader,
+                                            options.request_deadline, query_offload{}))
+      options.trace->name_blocks(now->blocks);
   }
 
   std::shared_ptr<device> target;
@@ -87,6 +139,7 @@ struct runtime::impl {
   mutable std::mutex mutex;
   std::shared_ptr<engine> current;
   std::atomic<std::uint64_t> last_request{0};
+  std::shared_ptr<request_meter> meter = std::make_shared<request_meter>();
   std::shared_ptr<block_gate> gate; ///< Of the latest backend; a disabled one does nothing.
 };
 
@@ -134,7 +187,7 @@ result<void> runtime::start() {
   if (impl_->options.ranks && impl_->options.ranks->gathers == nullptr)
     return tl::unexpected(failure{errc::not_enabled, "the runtime has left its group of ranks"});
   return attempt([&]() -> result<void> {
-    auto made = std::make_shared<engine>(impl_->target, impl_->options);
+    auto made = std::make_shared<engine>(impl_->target, impl_->options, impl_->meter);
     auto started = ask<void>(made->system, made->who->supervisor,
                              4 * impl_->options.request_deadline, start_children{});
     if (!started)
@@ -198,7 +251,10 @@ request_id runtime::new_request() noexcept {
 result<void> runtime::begin_request(request_id id, wave_terms wave) {
   const auto patience = impl_->options.request_deadline;
   // The offloader answers in time itself; only when it hangs is the later deadline met.
-  return impl_->tell(queue_request{id, patience, {}, std::move(wave)}, 2 * patience);
+  auto begun = impl_->tell(queue_request{id, patience, {}, std::move(wave)}, 2 * patience);
+  if (begun)
+    impl_->meter->begin();
+  return begun;
 }
 
 result<request_id> runtime::begin_request(wave_terms wave) {
@@ -223,7 +279,10 @@ result<void> runtime::stage_out(std::string path) {
 }
 
 result<void> runtime::end_request() {
-  return impl_->tell(ferry::end_request{}, impl_->options.request_deadline);
+  auto ended = impl_->tell(ferry::end_request{}, impl_->options.request_deadline);
+  if (ended)
+    impl_->meter->end();
+  return ended;
 }
 
 result<void> runtime::announce(std::vector<block_id> blocks) {
@@ -253,6 +312,10 @@ void runtime::mark(const char* what) {
   }();
   if (gate != nullptr)
     gate->mark(what);
+}
+
+request_sums runtime::requests() const {
+  return impl_->meter->sums();
 }
 
 result<offload_state> runtime::state() const {

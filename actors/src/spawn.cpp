@@ -13,6 +13,7 @@
 #include "offloader.hpp"
 #include "rank_gate.hpp"
 #include "supervisor.hpp"
+#include "trace_recorder.hpp"
 
 #include <utility>
 
@@ -59,6 +60,13 @@ cache_retention_actor spawn_cache_retention(caf::actor_system& system, threading
   if (where == threading::own_thread)
     return system.spawn<cache_retention, caf::detached>(std::move(cache), bounds);
   return system.spawn<cache_retention>(std::move(cache), bounds);
+}
+
+trace_recorder_actor spawn_trace_recorder(caf::actor_system& system, threading where,
+                                          std::shared_ptr<trace_log> log) {
+  if (where == threading::own_thread)
+    return system.spawn<trace_recorder, caf::detached>(std::move(log));
+  return system.spawn<trace_recorder>(std::move(log));
 }
 
 component_stager_actor spawn_component_stager(caf::actor_system& system, threading where,

@@ -19,10 +19,14 @@ supervisor::supervisor(caf::actor_config& config, std::vector<start_step> steps,
 
 supervisor::behavior_type supervisor::make_behavior() {
   return {
-      [this](const start_children&) { return guarded_later<void>([&] { return start(); }); },
-      [this](const stop_children& m) { return guarded_later<stopped>([&] { return stop(m); }); },
-      [this](const child_failed& m) { return guarded([&] { report(m); }); },
-      [this](const query_children&) { return guarded([&] { return describe(); }); },
+      [this](const start_children& m) {
+        return guarded_later<void>(this, m, [&] { return start(); });
+      },
+      [this](const stop_children& m) {
+        return guarded_later<stopped>(this, m, [&] { return stop(m); });
+      },
+      [this](const child_failed& m) { return guarded(this, m, [&] { report(m); }); },
+      [this](const query_children& m) { return guarded(this, m, [&] { return describe(); }); },
   };
 }
 

@@ -45,11 +45,29 @@ int event_scanner::take_after_blanks() {
   }
 }
 
+// Either the array itself, or an object that begins with it.
+void event_scanner::open(int byte) {
+  constexpr std::string_view key = R"("traceEvents":)";
+  if (byte == '{') {
+    in_object_ = true;
+    byte = take_after_blanks();
+    for (const char expected : key) {
+      if (byte == the_end)
+        return;
+      if (byte != expected)
+        refuse("is no trace of Ferry: it is an object that does not begin with " +
+               std::string(key));
+      byte = take_after_blanks();
+    }
+  }
+  if (byte != '[' && byte != the_end)
+    refuse("is no trace of Ferry: it begins with " + shown_byte(byte) + "; expected '['");
+}
+
 std::optional<std::string> event_scanner::next() {
   auto byte = take_after_blanks();
   if (place_ == place::before && byte != the_end) {
-    if (byte != '[')
-      refuse("is no trace of Ferry: it begins with " + shown_byte(byte) + "; expected '['");
+    open(byte);
     place_ = place::first;
     byte = take_after_blanks();
   }
@@ -63,6 +81,8 @@ std::optional<std::string> event_scanner::next() {
     refuse("goes on behind its end");
   if (byte == ']') {
     place_ = place::after;
+    if (in_object_ && (byte = take_after_blanks()) != '}' && byte != the_end)
+      refuse("has " + shown_byte(byte) + " behind its events");
     return next();
   }
   if (byte != '{')

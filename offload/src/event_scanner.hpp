@@ -10,8 +10,9 @@
 
 namespace ferry {
 
-/// Cuts the JSON array of a trace into the texts of its objects, without holding more than one, so
-/// that an array that ends anywhere gives all whole ones. What is inside an object is not checked.
+/// Cuts the JSON array of a trace, or of an object that begins with it, into the texts of its
+/// objects, without holding more than one, so that an array that ends anywhere gives all whole
+/// ones. What is inside an object is not checked.
 class event_scanner {
 public:
   static constexpr std::size_t longest_event = std::size_t{64} << 10;
@@ -24,6 +25,7 @@ public:
   [[nodiscard]] std::optional<std::string> next();
 
 private:
+  void open(int byte);
   [[nodiscard]] int take();
   [[nodiscard]] int take_after_blanks();
   [[nodiscard]] std::optional<std::string> object();
@@ -32,6 +34,7 @@ private:
   std::string chunk_;
   std::size_t at_ = 0;
   std::size_t filled_ = 0;
+  bool in_object_ = false;
   enum class place { before, first, between, after } place_ = place::before;
 };
 

@@ -7,9 +7,11 @@
 #include "ferry/offload/trace_writer.hpp"
 #include "strict_json.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -41,7 +43,15 @@ private:
   void metadata(const json& event, std::string_view name);
   void span(const json& event, std::string_view name);
 
+  /// Takes notice of how many spans of a rank were lost so far.
+  void drop(std::uint32_t rank, std::uint64_t so_far) {
+    auto& before = dropped_[rank];
+    made_.dropped += so_far - std::min(before, so_far);
+    before = so_far;
+  }
+
   trace made_;
+  std::map<std::uint32_t, std::uint64_t> dropped_;
   bool begun_ = false;
 };
 
@@ -143,7 +153,7 @@ void trace_builder::metadata(const json& event, std::string_view name) {
   else if (name == "ferry_block")
     made_.blocks.emplace(whole<std::uint32_t>(args, "block"), word(args, "path"));
   else if (name == "ferry_dropped")
-    made_.dropped = whole<std::uint64_t>(args, "spans");
+    drop(rank_of(event), whole<std::uint64_t>(args, "spans"));
   else if (name == "ferry_end")
     made_.complete = true;
 }

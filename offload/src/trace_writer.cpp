@@ -19,6 +19,12 @@ constexpr std::string_view fetch_message = "fetch_block";
 constexpr std::string_view release_message = "block_released";
 constexpr std::string_view discard_message = "discard_slot";
 
+// A whole trace is an object, as the tools of others expect. One that may end anywhere is an array:
+// those can be read without their end.
+constexpr std::string_view whole_head = R"({"traceEvents":[)";
+constexpr std::string_view open_head = "[               ";
+static_assert(whole_head.size() == open_head.size());
+
 constexpr std::size_t flush_at = std::size_t{1} << 16;
 
 template <std::integral Integer>
@@ -65,7 +71,8 @@ struct trace_writer::event {
   event(trace_writer& writer, char phase, std::string_view name, std::uint32_t rank,
         std::uint32_t track)
       : to(writer.buffer_) {
-    to += std::exchange(writer.begun_, true) ? ",\n" : "[\n";
+    if (std::exchange(writer.begun_, true))
+      to += ",\n";
     to += R"({"ph":")";
     to += phase;
     to += R"(","name":)";
@@ -125,7 +132,10 @@ struct trace_writer::event {
   bool in_args = false;
 };
 
-trace_writer::trace_writer(std::ostream& out, std::optional<nanoseconds> epoch) : out_(&out) {
+trace_writer::trace_writer(std::ostream& out, std::optional<nanoseconds> epoch)
+    : out_(&out), begins_at_(out.tellp()) {
+  buffer_ = begins_at_ == std::ostream::pos_type(-1) ? whole_head : open_head;
+  buffer_ += '\n';
   event head(*this, 'M', "ferry_trace", 0, 0);
   head.args().number("format", trace_format);
   if (epoch)
@@ -135,12 +145,10 @@ trace_writer::trace_writer(std::ostream& out, std::optional<nanoseconds> epoch) 
 }
 
 void trace_writer::add(const trace_track& track) {
-  if (!ranks_.contains(track.rank)) {
-    ranks_[track.rank];
+  if (!std::exchange(ranks_[track.rank].named, true))
     put(event(*this, 'M', "process_name", track.rank, 0)
             .args()
             .text("name", quoted("rank " + std::to_string(track.rank))));
-  }
   put(event(*this, 'M', "thread_name", track.rank, track.id)
           .args()
           .text("name", quoted(track.name))
@@ -240,17 +248,24 @@ void trace_writer::add(const trace_counter& counter) {
           .number("value", counter.value));
 }
 
-void trace_writer::drop(std::uint64_t so_far) {
-  if (so_far == std::exchange(dropped_, so_far))
+void trace_writer::drop(std::uint32_t rank, std::uint64_t so_far) {
+  if (so_far == std::exchange(ranks_[rank].dropped, so_far))
     return;
-  put(event(*this, 'M', "ferry_dropped", 0, 0).args().number("spans", so_far));
+  put(event(*this, 'M', "ferry_dropped", rank, 0).args().number("spans", so_far));
 }
 
 void trace_writer::finish() {
   event end(*this, 'M', "ferry_end", 0, 0);
   put(end);
-  buffer_ += "\n]\n";
+  const bool can_return = begins_at_ != std::ostream::pos_type(-1);
+  buffer_ += "\n]}\n";
   flush();
+  if (!can_return)
+    return;
+  out_->seekp(begins_at_);
+  *out_ << whole_head;
+  out_->seekp(0, std::ios::end);
+  out_->flush();
 }
 
 void trace_writer::flush() {

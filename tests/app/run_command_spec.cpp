@@ -198,11 +198,54 @@ TEST_CASE("a run leaves its latents, its pictures and a trace that can be read",
                                                "frame-003.png", "frame-004.png",
                                                "latents.safetensors"});
   std::set<std::string> phases;
-  const auto parsed = json::parse(read_text(trace));
-  for (const auto& event : parsed["traceEvents"])
+  const auto whole = json::parse(read_text(trace));
+  for (const auto& event : whole["traceEvents"])
     phases.insert(event["ph"]);
-  CHECK(phases.contains("X"));
-  CHECK(phases.contains("M"));
+  CHECK(phases == std::set<std::string>{"M", "X", "i", "C", "s", "t", "f"});
+}
+
+TEST_CASE("a trace of a run says of its waits what the report says", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto trace = scratch.path() / "trace.json";
+  const auto done = run_program({"run", data("wan-tiny"), "--config", layer, "--device", "sim",
+                                 "--sim", "link=1GB/s,compute=2ms", "--steps", "2", "--trace",
+                                 trace.string(), "--report", "-"});
+  REQUIRE(done.code == 0);
+  const auto report = json::parse(done.out);
+
+  const auto shown = run_program({"trace", trace.string(), "--json"});
+
+  REQUIRE(shown.code == 0);
+  const auto told = json::parse(shown.out);
+  CHECK(told["complete"] == true);
+  CHECK(told["dropped_spans"] == 0);
+  CHECK(told["steps"] == 2);
+  CHECK(told["exposed_wait_s"].get<double>() ==
+        Approx(report["exposed_wait_s"].get<double>()).margin(1e-9));
+  CHECK(told["overlap_efficiency"].get<double>() ==
+        Approx(report["overlap_efficiency"].get<double>()));
+  CHECK(told["late_blocks"] > 0);
+  for (const auto& late : told["late"])
+    CHECK(late["cause"] != "not_recorded");
+}
+
+TEST_CASE("ranks that are threads leave one trace, on one clock", "[app][run]") {
+  const std::string device = GENERATE("sim", "host");
+  const std::string gathered = R"({"mode":"layer","components":["dit"],
+      "layer_options":{"dit":{"weight_transfer":"allgather"}}})";
+  const test::scratch_directory scratch;
+  const auto trace = scratch.path() / "trace.json";
+  REQUIRE(run_program({"run", data("wan-tiny"), "--config", gathered, "--device", device, "--ranks",
+                       "2", "--steps", "1", "--trace", trace.string()})
+              .code == 0);
+
+  const auto told = json::parse(run_program({"trace", trace.string(), "--json"}).out);
+
+  REQUIRE(told["ranks_report"].size() == 2);
+  for (const auto& rank : told["ranks_report"]) {
+    CHECK(rank["blocks"] > 0);
+    CHECK(rank["gather_s"] > 0);
+  }
 }
 
 TEST_CASE("pictures are the reference's frames in 8 bits", "[app][run]") {
@@ -390,7 +433,10 @@ TEST_CASE("an interrupted run stops in order and leaves no result", "[app][run]"
   CHECK_THAT(done.err, Catch::EndsWith("\nferry: interrupted\n"));
   CHECK(done.out == "");
   CHECK(names_in(path("out")).empty());
-  CHECK(names_in(scratch.path()) == std::set<std::string>{"out"});
+  CHECK(names_in(scratch.path()) == std::set<std::string>{"out", "trace.json"});
+  const auto shown = run_program({"trace", path("trace.json")});
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.out, Contains("the trace ends before the run did"));
 }
 
 TEST_CASE("what is measured of streamed blocks is null where none is streamed", "[app][run]") {

@@ -139,7 +139,7 @@ TEST_CASE("what is no trace is rejected in one line", "[app][trace]") {
   const auto [content, expected] = GENERATE(table<std::string, std::string>({
       {"hello", "is no trace of Ferry: it begins with \"h\""},
       {"", "ends before its first event"},
-      {R"({"traceEvents":[]})", "expected '['"},
+      {R"({"traceEvents":1})", "expected '['"},
       {R"([{"ph":"X","name":"a"}])", "does not begin with the event 'ferry_trace'"},
       {R"([{"ph":"M","name":"ferry_trace","args":{"format":9}}])", "format is 9; expected 1"},
   }));

@@ -33,6 +33,7 @@ outcome measure_dynamic();   // P8
 outcome measure_memory();    // P9
 outcome measure_exactness(); // P10
 outcome measure_growth();    // P17
+outcome measure_trace();     // trace
 
 // On a GPU.
 outcome measure_link();       // P11

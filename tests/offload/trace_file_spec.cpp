@@ -82,9 +82,15 @@ std::string small_file() {
   std::ostringstream out;
   trace_writer writer(out, 1'700'000'000'123'456'789ns);
   write_small(writer);
-  writer.drop(2);
+  writer.drop(0, 1);
+  writer.drop(1, 1);
+  writer.drop(0, 1);
   writer.finish();
   return out.str();
+}
+
+json events_of(const std::string& text) {
+  return json::parse(text)["traceEvents"];
 }
 
 result<trace> read(const std::string& text) {
@@ -151,6 +157,37 @@ TEST_CASE("a trace that ends at any byte behind its first event can be read", "[
   CHECK_FALSE(read(whole.substr(0, whole.size() / 2))->complete);
 }
 
+TEST_CASE("a trace is an array until it ends, and an object then", "[offload][trace]") {
+  std::ostringstream out;
+  trace_writer writer(out);
+  write_small(writer);
+  writer.flush();
+  const auto running = out.str();
+  writer.finish();
+
+  CHECK(json::parse(running + "]").is_array());
+  CHECK(json::parse(out.str()).contains("traceEvents"));
+  CHECK(read(running)->uses == read(out.str())->uses);
+}
+
+/// A stream that does not go back, as a pipe.
+class one_way : public std::stringbuf {
+protected:
+  pos_type seekoff(off_type, std::ios::seekdir, std::ios::openmode) override { return -1; }
+  pos_type seekpos(pos_type, std::ios::openmode) override { return -1; }
+};
+
+TEST_CASE("a trace that goes to a pipe is an object from the start", "[offload][trace]") {
+  one_way pipe;
+  std::ostream out(&pipe);
+  trace_writer writer(out);
+  write_small(writer);
+  writer.finish();
+
+  CHECK(out.good());
+  CHECK(read(pipe.str())->complete);
+}
+
 /// What the trace event format asks of an event.
 void check_schema(const json& event) {
   const std::set<std::string> phases{"M", "X", "i", "C", "s", "t", "f"};
@@ -169,7 +206,7 @@ void check_schema(const json& event) {
 }
 
 TEST_CASE("every event of a trace is one of the trace event format", "[offload][trace]") {
-  for (const auto& event : json::parse(small_file()))
+  for (const auto& event : events_of(small_file()))
     check_schema(event);
 }
 
@@ -181,7 +218,7 @@ TEST_CASE("arrows lead from the message that asks for a block over its copy to i
   writer.add(fetch(0, 7, 1'000'020ns, 1'000'030ns)); // The second part of the block.
   writer.finish();
   json arrows = json::array();
-  for (const auto& event : json::parse(out.str()))
+  for (const auto& event : events_of(out.str()))
     if (event.contains("id"))
       arrows.push_back(event);
 
@@ -198,7 +235,7 @@ TEST_CASE("arrows lead from the message that asks for a block over its copy to i
 
 TEST_CASE("a wait is a span of its own for whoever looks at it elsewhere", "[offload][trace]") {
   json waits = json::array();
-  for (const auto& event : json::parse(small_file()))
+  for (const auto& event : events_of(small_file()))
     if (event["name"] == "wait")
       waits.push_back(event);
 
@@ -218,14 +255,17 @@ TEST_CASE("names of any bytes make a file of JSON, and come back", "[offload][tr
 
   REQUIRE(back);
   CHECK(back->block_name(1) == "</script><script>\"\\\n");
-  CHECK(json::parse(out.str()).is_array());
+  CHECK(json::parse(out.str())["traceEvents"].is_array());
 }
 
 TEST_CASE("a file that is no trace of Ferry is refused, saying why", "[offload][trace]") {
   CHECK(refusal("").find("'t.json' ends before its first event") == 0);
   CHECK(refusal("[]").find("ends before its first event") != std::string::npos);
   CHECK(refusal("hello").find("begins with \"h\"") != std::string::npos);
-  CHECK(refusal(R"({"traceEvents":[]})").find("expected '['") != std::string::npos);
+  CHECK(refusal(R"({"traceEvents":[]})").find("ends before its first event") != std::string::npos);
+  CHECK(refusal(R"({"traceEvents":1})").find("expected '['") != std::string::npos);
+  CHECK(refusal(R"({"events":[]})").find("does not begin with \"traceEvents\":") !=
+        std::string::npos);
   CHECK(refusal(R"([{"ph":"X","name":"other"}])").find("'ferry_trace'") != std::string::npos);
   CHECK(refusal(R"([1])").find("where an event should begin") != std::string::npos);
   CHECK(refusal(with_event(R"({"ph":"i")") + "garbage").find("no JSON") != std::string::npos);

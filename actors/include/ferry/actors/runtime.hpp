@@ -9,6 +9,7 @@
 #include <ferry/offload/config.hpp>
 #include <ferry/offload/ids.hpp>
 #include <ferry/offload/offload_state.hpp>
+#include <ferry/offload/request_meter.hpp>
 #include <ferry/offload/slot_depth.hpp>
 #include <ferry/offload/wave_terms.hpp>
 #include <ferry/offload/weight_store.hpp>
@@ -31,6 +32,7 @@ class profile_ranges;
 class host_lease;
 class loader_transforms;
 class pipeline;
+class trace_log;
 struct bare_weights;
 
 struct runtime_options {
@@ -62,6 +64,11 @@ struct runtime_options {
   std::shared_ptr<profile_ranges> ranges = nullptr;
   /// Where the host's memory is. Null: as the kernel says; anything else in tests only.
   std::shared_ptr<const numa_nodes> memory_nodes = nullptr;
+  /// Records what the actors, and the device while the runtime is started, do. Null: nobody does.
+  std::shared_ptr<trace_log> trace = nullptr;
+  /// Measures requests, for `requests`; a trace does so too. A GPU then keeps the times of what it
+  /// does, which costs a little.
+  bool measure_requests = false;
   std::size_t worker_threads = 1; ///< For the actors that never block. One is the fastest.
 
   // Every wait of the runtime ends.
@@ -190,6 +197,11 @@ public:
 
   /// Describes the runtime at this moment. Fails with `not_enabled` unless started.
   [[nodiscard]] result<offload_state> state() const;
+
+  /// Returns how well transfers hid behind compute in the requests that ended since the runtime was
+  /// made, and in the last of them, as far as the device has reported them. All times are zero
+  /// unless they are measured. From any thread.
+  [[nodiscard]] request_sums requests() const;
 
 private:
   struct impl;

@@ -13,6 +13,7 @@
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/rank_gate.hpp>
 #include <ferry/messages/supervisor.hpp>
+#include <ferry/messages/trace_recorder.hpp>
 #include <ferry/offload/bounded_allocator_cache.hpp>
 #include <ferry/offload/transfer_plan.hpp>
 #include <ferry/platform/caller_streams.hpp>
@@ -33,6 +34,8 @@
 #include <vector>
 
 namespace ferry {
+
+class trace_log;
 
 /// Where an actor that may block runs.
 enum class threading : std::uint8_t {
@@ -119,6 +122,9 @@ struct start_step {
                                                           threading where,
                                                           std::shared_ptr<allocator_cache> cache,
                                                           cache_bounds bounds);
+
+[[nodiscard]] trace_recorder_actor spawn_trace_recorder(caf::actor_system& system, threading where,
+                                                        std::shared_ptr<trace_log> log);
 
 [[nodiscard]] component_stager_actor
 spawn_component_stager(caf::actor_system& system, threading where, std::shared_ptr<device> owner);

@@ -41,6 +41,7 @@ struct refill_ring {
 struct demand_block {
   block_id block{};
   causal_stamp stamp;
+  sent_time sent = {};
 };
 
 /// The model thread has enqueued the last use of a slot and recorded its last-use event.
@@ -49,6 +50,7 @@ struct block_released {
   slot_id slot{};
   std::uint64_t generation = 0;
   causal_stamp stamp;
+  sent_time sent = {};
 };
 
 struct query_ring {};

@@ -30,6 +30,7 @@ struct gather_piece {
   std::uint64_t sequence = 0;  ///< Of this collective among all of the backend, from 0.
   bool after_last_use = false; ///< The slot's last-use event must be waited for.
   causal_stamp stamp;
+  sent_time sent = {};
 };
 
 /// Records everything enqueued so far, for whoever has to wait until it has run.

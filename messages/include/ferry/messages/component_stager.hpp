@@ -36,6 +36,7 @@ struct close_groups {
 struct demand_group {
   group_id group{};
   causal_stamp stamp;
+  sent_time sent = {};
 };
 
 struct stage_group_in {

@@ -44,18 +44,22 @@ struct fetch_block {
   bool after_last_use = false; ///< The slot's last-use event must be waited for.
   std::uint64_t sequence = 0;  ///< Of the first piece of a block that is gathered.
   causal_stamp stamp;
+  bool demanded = false; ///< The model waits for it.
+  sent_time sent = {};
 };
 
 /// The gather of a piece is enqueued, so that its buffer may be filled again behind it.
 struct piece_sent {
   std::uint64_t sequence = 0;
   causal_stamp stamp;
+  sent_time sent = {};
 };
 
 /// Makes what a slot holds worthless, after the copies into it.
 struct discard_slot {
   slot_id slot{};
   causal_stamp stamp;
+  sent_time sent = {};
 };
 
 /// Records everything enqueued so far, for whoever has to wait until it has run.

@@ -29,6 +29,7 @@ struct pack_piece {
   std::size_t piece = 0;  ///< Of the block, from 0.
   std::uint64_t turn = 0; ///< Of this piece among all of the backend.
   causal_stamp stamp;
+  sent_time sent = {};
 };
 
 /// Is answered when what was asked for before is packed.

@@ -13,6 +13,7 @@
 #include <ferry/messages/offloader.hpp>
 #include <ferry/messages/rank_gate.hpp>
 #include <ferry/messages/supervisor.hpp>
+#include <ferry/messages/trace_recorder.hpp>
 #include <ferry/messages/values.hpp>
 
 CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
@@ -89,5 +90,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(ferry_messages, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::pack_piece))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::drain_packing))
   CAF_ADD_TYPE_ID(ferry_messages, (ferry::close_packing))
+  CAF_ADD_TYPE_ID(ferry_messages, (ferry::flush_trace))
 
 CAF_END_TYPE_ID_BLOCK(ferry_messages)

@@ -11,6 +11,11 @@
 
 namespace ferry {
 
+/// When a message was sent, for traces. Those that come with every block have it.
+struct sent_time {
+  nanoseconds at{}; ///< On the clock of the sender's device; 0: nobody records.
+};
+
 // What several protocols have in common. Every message between host threads of control carries the
 // stamp of its sender, so that the receiver knows what device work is ordered before it.
 

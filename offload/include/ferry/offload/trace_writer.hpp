@@ -7,9 +7,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <iosfwd>
 #include <map>
 #include <optional>
+#include <ostream>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,9 +24,10 @@ inline constexpr std::uint32_t trace_format = 1;
 inline constexpr std::uint32_t first_actor_track = 1'000'000'000;
 
 /// Writes a trace as Chrome/Perfetto JSON while the run goes on: one event a line in an array that
-/// may end anywhere. Ranks are processes there, streams and actors their threads; arrows lead from
-/// the message that asks for a block over its copy and its gather to its use. docs/tracing.md lists
-/// the events. What is added need not be in order, except for that of one stream. Not thread-safe.
+/// may end anywhere, and becomes an object at the end. Ranks are processes there, streams and
+/// actors their threads; arrows lead from the message that asks for a block over its copy and its
+/// gather to its use. docs/tracing.md lists the events. What is added need not be in order, except
+/// for that of one stream. Not thread-safe.
 class trace_writer {
 public:
   /// Writes to `out`, which outlives this and whose state tells of failures.
@@ -44,19 +45,21 @@ public:
   void add(const trace_mark& mark);
   void add(const trace_counter& counter);
 
-  /// Says how many spans found no room so far.
-  void drop(std::uint64_t so_far);
+  /// Says how many spans of a rank found no room so far.
+  void drop(std::uint32_t rank, std::uint64_t so_far);
 
   /// Hands everything to the stream.
   void flush();
 
-  /// Ends the array. Nothing is added any more.
+  /// Ends the trace. Nothing is added any more.
   void finish();
 
 private:
   struct event;
   struct rank_state {
+    bool named = false;
     std::uint64_t moved = 0;
+    std::uint64_t dropped = 0;
     std::set<std::uint32_t> slots;
     std::uint64_t fetched = 0;  ///< Ticket of the last copy.
     std::uint64_t gathered = 0; ///< Ticket of the last gather.
@@ -71,11 +74,11 @@ private:
   [[nodiscard]] const std::string& quoted(std::string_view text);
 
   std::ostream* out_;
+  std::ostream::pos_type begins_at_; ///< -1: there is no going back to it.
   std::string buffer_;
   bool begun_ = false;
   std::map<std::string, std::string, std::less<>> quoted_;
   std::map<std::uint32_t, rank_state> ranks_;
-  std::uint64_t dropped_ = 0;
 };
 
 } // namespace ferry
