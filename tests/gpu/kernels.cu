@@ -92,6 +92,14 @@ void churn(void* stream, const void* bytes, std::size_t count, int rounds, unsig
   check("churn", cudaGetLastError());
 }
 
+void load_kernels() {
+  spin(nullptr, {});
+  fill(nullptr, nullptr, 0, 0);
+  count_others(nullptr, nullptr, 0, 0, nullptr);
+  churn(nullptr, nullptr, 0, 0, nullptr);
+  check("cudaDeviceSynchronize", cudaDeviceSynchronize());
+}
+
 void begin_capture(void* stream) {
   check("cudaStreamBeginCapture",
         cudaStreamBeginCapture(static_cast<cudaStream_t>(stream), cudaStreamCaptureModeRelaxed));

@@ -23,6 +23,7 @@ std::shared_ptr<cuda_device> first_gpu() {
   auto opened = open_cuda_device({.index = 0});
   if (!opened)
     throw ferry_error{opened.error()};
+  load_kernels();
   return std::move(*opened);
 }
 

@@ -18,7 +18,8 @@
 
 namespace ferry::test {
 
-/// Returns the first GPU. Suites that use this are skipped where there is none.
+/// Returns the first GPU, with every kernel loaded. Suites that use this are skipped where there is
+/// none.
 [[nodiscard]] std::shared_ptr<cuda_device> first_gpu();
 
 /// Streams of a model, one of which is current.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <ferry/actors/runtime.hpp>
+#include <ferry/platform/event.hpp>
 
 #include "gpu/kernels.hpp"
 #include "gpu/rig.hpp"
@@ -12,6 +13,7 @@
 #include "support/faults.hpp"
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -51,15 +53,17 @@ struct gpu_run {
   std::shared_ptr<block_gate> gate;
 };
 
-TEST_CASE("a copy that compute does not wait for shows as wrong bytes on a GPU", "[gpu]") {
+/// Returns how many of 4096 bytes compute finds wrong that a slow copy is to bring.
+unsigned long long wrong_after_a_slow_copy(bool compute_waits) {
   const auto gpu = first_gpu();
-  const byte_blocks blocks{{1}, 0};
   model_streams streams{*gpu, 1};
   const memory_block slot{*gpu, memory_kind::device, 4096};
   const memory_block source{*gpu, memory_kind::pinned, 4096};
   const memory_block wrong{*gpu, memory_kind::device, sizeof(unsigned long long)};
   const memory_block told{*gpu, memory_kind::pinned, sizeof(unsigned long long)};
   stream copies{*gpu, "copies"};
+  event copied{*gpu};
+  std::memset(source.bytes().data(), 1, source.size());
   auto* on = gpu->native_stream(streams.current());
   test::fill(on, slot.bytes().data(), slot.size(), 0xff);
   test::fill(on, wrong.bytes().data(), wrong.size(), 0);
@@ -67,6 +71,9 @@ TEST_CASE("a copy that compute does not wait for shows as wrong bytes on a GPU",
 
   test::spin(gpu->native_stream(copies.id()), 50ms);
   copies.copy({.target = slot.bytes(), .source = source.bytes()});
+  copies.record(copied);
+  if (compute_waits)
+    gpu->wait(streams.current(), copied.id(), {"test_copied"});
   test::count_others(on, slot.bytes().data(), slot.size(), 1,
                      reinterpret_cast<unsigned long long*>(wrong.bytes().data()));
   streams.synchronize();
@@ -75,8 +82,15 @@ TEST_CASE("a copy that compute does not wait for shows as wrong bytes on a GPU",
                .to = memory_kind::pinned,
                .from = memory_kind::device});
   copies.synchronize({"test_end"});
+  return *reinterpret_cast<const unsigned long long*>(told.bytes().data());
+}
 
-  CHECK(*reinterpret_cast<const unsigned long long*>(told.bytes().data()) == 4096);
+TEST_CASE("a copy that compute does not wait for shows as wrong bytes on a GPU", "[gpu]") {
+  CHECK(wrong_after_a_slow_copy(false) == 4096);
+}
+
+TEST_CASE("a copy that compute waits for is all there on a GPU, however slow", "[gpu]") {
+  CHECK(wrong_after_a_slow_copy(true) == 0);
 }
 
 TEST_CASE("on a GPU the bytes do not depend on which of copy and compute is slow, nor on the slots",
