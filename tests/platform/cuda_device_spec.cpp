@@ -6,6 +6,7 @@
 #include <ferry/platform/stream.hpp>
 
 #include "contract/device_rig.hpp"
+#include "cuda/calls.hpp"
 #include "support/catch.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/read_only_pages.hpp"
@@ -227,6 +228,18 @@ TEST_CASE("a call leaves the device current that was, and asks no more where it 
   CHECK(gpu.cuda.calls() == call_list{"cudaGetDevice", "cudaStreamCreateWithFlags flags=1"});
 }
 
+TEST_CASE("a call that cannot make its device current leaves the one current that was") {
+  fake_gpu gpu({.devices = 2});
+  auto& other = gpu.open(1);
+  gpu.cuda.fail("cudaSetDevice", cudaErrorDevicesUnavailable);
+
+  const auto refused = failure_of([&] { stream(other, "queue"); });
+
+  CHECK(refused.value().vendor_code == cudaErrorDevicesUnavailable);
+  CHECK(fake_cuda::current_device() == 0);
+  CHECK(gpu.cuda.pending() == cudaSuccess);
+}
+
 TEST_CASE("a host thread has its device current while it acts, and then what it had before") {
   fake_gpu gpu({.devices = 3});
   auto& second = gpu.open(1);
@@ -364,6 +377,21 @@ TEST_CASE("a failed call leaves no error pending and the next one succeeds") {
 
   CHECK_NOTHROW(loop.copies.copy(upload(loop.slot, loop.weights)));
   loop.copies.synchronize(contract_edge);
+}
+
+TEST_CASE("an error after which CUDA wants the process replaced loses the GPU, and no other does") {
+  // Not by name: some names are newer than the oldest headers that will do.
+  constexpr std::array replaced{226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911};
+  constexpr std::array lost_with_the_context{214, 220, 709};
+  constexpr std::array goes_on{0,   1,   2,   4,   46,  101, 201, 208, 304, 400, 600, 704, 705,
+                               708, 711, 712, 713, 720, 800, 801, 802, 900, 901, 908, 999};
+
+  for (const auto each : replaced)
+    CHECK(cuda::is_fatal(static_cast<cudaError_t>(each)));
+  for (const auto each : lost_with_the_context)
+    CHECK(cuda::is_fatal(static_cast<cudaError_t>(each)));
+  for (const auto each : goes_on)
+    CHECK_FALSE(cuda::is_fatal(static_cast<cudaError_t>(each)));
 }
 
 TEST_CASE("asking whether an event is ready leaves nothing pending") {

@@ -26,7 +26,7 @@ public:
   registered(const registered&) = delete;
   registered& operator=(const registered&) = delete;
   ~registered() {
-    for (auto tries = 0; tries < 2 && owner_->pages_registered(pages_); ++tries)
+    if (failure_of([&] { owner_->unregister_pages(pages_); }))
       static_cast<void>(failure_of([&] { owner_->unregister_pages(pages_); }));
   }
 
@@ -60,6 +60,7 @@ void whole_life(const fake_cuda& cuda, bool observed) {
   event used(gpu);
   try {
     static_cast<void>(gpu.memory());
+    static_cast<void>(gpu.pages_registered(pages.bytes()));
     for (const auto& source : {const_bytes(weights.bytes()), pages.at(1)}) {
       copies.wait(used, contract_edge);
       copies.copy({.target = slot.bytes(),

@@ -230,6 +230,22 @@ TEST_CASE("pages that cannot be unregistered stay registered, and can be tried a
   CHECK(gpu->counters().registered_bytes == 0);
 }
 
+TEST_CASE("pages that CUDA does not know as pinned are not told as registered") {
+  fake_gpu gpu;
+  const read_only_pages pages(2);
+  auto* const address = const_cast<std::byte*>(pages.bytes().data());
+  gpu->register_pages(pages.bytes());
+  REQUIRE(gpu->pages_registered(pages.at(1)));
+
+  static_cast<void>(gpu.cuda.api().cudaHostUnregister(address));
+
+  CHECK_FALSE(gpu->pages_registered(pages.at(1)));
+  static_cast<void>(
+      gpu.cuda.api().cudaHostRegister(address, 2 * page_bytes(), cudaHostRegisterReadOnly));
+  CHECK(gpu->pages_registered(pages.at(1)));
+  gpu->unregister_pages(pages.bytes());
+}
+
 TEST_CASE("what has no bytes is never given to CUDA") {
   fake_gpu gpu;
   stream queue(*gpu, "queue");

@@ -86,7 +86,9 @@ TEST_CASE("opening a GPU makes these calls and no others") {
   CHECK((*opened)->traits().registers_pages);
   CHECK_FALSE((*opened)->traits().computes_on_host);
   CHECK(cuda.calls() == call_list{"cudaGetDeviceCount", "cudaGetDevice", "cudaSetDevice device=0",
-                                  "cudaFree null", "cudaDeviceGetAttribute attribute=113 device=0",
+                                  "cudaThreadExchangeStreamCaptureMode mode=2", "cudaFree null",
+                                  "cudaThreadExchangeStreamCaptureMode mode=0",
+                                  "cudaDeviceGetAttribute attribute=113 device=0",
                                   "cudaDeviceGetPCIBusId device=0"});
 }
 
@@ -99,6 +101,30 @@ TEST_CASE("opening a GPU leaves the thread's current device as it was") {
   REQUIRE(opened);
   CHECK((*opened)->traits().name == "cuda:1");
   CHECK(fake_cuda::current_device() == 0);
+}
+
+TEST_CASE("a GPU that cannot be made current leaves the thread's current device as it was") {
+  fake_cuda cuda({.devices = 2});
+  static_cast<void>(cuda.api().cudaSetDevice(0));
+  cuda.fail("cudaSetDevice", cudaErrorMemoryAllocation);
+
+  const auto opened = open_on(cuda, 1);
+
+  REQUIRE_FALSE(opened);
+  CHECK(fake_cuda::current_device() == 0);
+  CHECK(cuda.pending() == cudaSuccess);
+}
+
+TEST_CASE("opening a GPU leaves the captures of other threads alone") {
+  fake_cuda cuda;
+  auto* const captured = cuda.make_stream();
+  cuda.begin_capture(captured);
+
+  const auto opened = open_on(cuda);
+
+  CHECK(opened);
+  CHECK(cuda.end_capture(captured));
+  CHECK(fake_cuda::capture_mode_is_default());
 }
 
 TEST_CASE("using a GPU makes no context on another one that the process does not use") {

@@ -130,8 +130,16 @@ struct fake_calls {
     return cudaSuccess;
   }
   static cudaError_t set_device(int device) {
-    FERRY_FAKE_CALL(cudaSetDevice, "device=" + std::to_string(device));
-    if (device < 0 || device >= f.options_.devices)
+    auto& f = *current;
+    const auto lock = std::scoped_lock(f.mutex_);
+    const auto there = device >= 0 && device < f.options_.devices;
+    if (const auto refused = f.begin("cudaSetDevice", "device=" + std::to_string(device));
+        refused != cudaSuccess) {
+      if (there)
+        current_device_of_thread = device;
+      return f.end(refused);
+    }
+    if (!there)
       return f.end(cudaErrorInvalidDevice);
     current_device_of_thread = device;
     f.contexts_.insert(device);
@@ -187,10 +195,10 @@ struct fake_calls {
   }
   static cudaError_t free(void* data) {
     FERRY_FAKE_CALL(cudaFree, data == nullptr ? "null" : "block");
-    if (data == nullptr)
-      return cudaSuccess;
     if (const auto refused = f.unsafe(); refused != cudaSuccess)
       return f.end(refused);
+    if (data == nullptr)
+      return cudaSuccess;
     const auto found = f.allocations_.find(bytes_at(data));
     if (found == f.allocations_.end())
       return f.wrong("cudaFree of memory that is not allocated", cudaErrorInvalidValue);
@@ -238,6 +246,15 @@ struct fake_calls {
       static_cast<void>(f.wrong("cudaHostUnregister under work that has not run", cudaSuccess));
     f.pinned_ -= found->second.bytes;
     f.registrations_.erase(found);
+    return cudaSuccess;
+  }
+
+  static cudaError_t pointer_attributes(cudaPointerAttributes* told, const void* data) {
+    FERRY_FAKE_CALL(cudaPointerGetAttributes, "");
+    const auto on_device = containing(f.allocations_, data, 1) != f.allocations_.end();
+    told->type = on_device               ? cudaMemoryTypeDevice
+                 : f.registered(data, 1) ? cudaMemoryTypeHost
+                                         : cudaMemoryTypeUnregistered;
     return cudaSuccess;
   }
 
@@ -410,6 +427,7 @@ struct fake_calls {
     made.cudaMemGetInfo = memory_info;
     made.cudaHostRegister = host_register;
     made.cudaHostUnregister = host_unregister;
+    made.cudaPointerGetAttributes = pointer_attributes;
     made.cudaStreamCreateWithFlags = create_stream;
     made.cudaStreamDestroy = destroy_stream;
     made.cudaStreamIsCapturing = is_capturing;

@@ -36,6 +36,7 @@ struct fake_cuda_options {
 /// - Events are as CUDA's: a wait binds to the record that it saw.
 /// - A copy from or to host memory that is not registered holds up its caller until it is done.
 /// - A device gets its context when it is made current, or when a call needs one.
+/// - A call that is made to fail at making a device current has done it all the same.
 /// - A failed call leaves its error pending on its thread until somebody asks for the last error.
 /// - A call that is not safe during a capture ends the captures of other threads, unless its thread
 ///   has the relaxed mode.

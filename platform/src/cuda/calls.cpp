@@ -70,7 +70,10 @@ device_error error_of(const runtime_api& api, int index, const char* call, cudaE
 }
 
 bool is_fatal(cudaError_t status) noexcept {
-  switch (status) {
+  switch (static_cast<int>(status)) {
+    // Their names are newer than the oldest headers that will do.
+    case 226: // cudaErrorContained
+    case 721: // cudaErrorTensorMemoryLeak
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorIllegalAddress:
@@ -89,6 +92,14 @@ bool is_fatal(cudaError_t status) noexcept {
     default:
       return false;
   }
+}
+
+cudaError_t make_current(const runtime_api& api, int index, int before) {
+  const auto status = api.cudaSetDevice(index);
+  // Also a call that fails may have changed what is current.
+  if (status != cudaSuccess && restore_device(api, before) != cudaSuccess)
+    static_cast<void>(api.cudaGetLastError());
+  return status;
 }
 
 cudaError_t restore_device(const runtime_api& api, int before) {
@@ -154,7 +165,7 @@ device_scope::device_scope(const calls& on, const char* operation) : on_(&on), b
   on.require_usable(operation);
   on.check("cudaGetDevice", on->cudaGetDevice(&before_));
   if (before_ != on.index())
-    on.check("cudaSetDevice", on->cudaSetDevice(on.index()));
+    on.check("cudaSetDevice", make_current(on.api(), on.index(), before_));
 }
 
 device_scope::device_scope(const calls& on) noexcept : on_(&on), before_(on.index()) {

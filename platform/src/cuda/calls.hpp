@@ -29,6 +29,10 @@ namespace ferry::cuda {
 /// this process has not used that would make a context, which takes hundreds of MiB.
 [[nodiscard]] cudaError_t restore_device(const runtime_api& api, int before);
 
+/// Makes device `index` current on the calling thread. If that fails, `before` is current as it
+/// was.
+[[nodiscard]] cudaError_t make_current(const runtime_api& api, int index, int before);
+
 /// The one place through which a device looks at what a call returned. Thread-safe.
 class calls {
 public:

@@ -102,7 +102,7 @@ void gpu::unregister_pages(const_bytes pages) {
 }
 
 bool gpu::pages_registered(const_bytes range) {
-  return memory_.holds(memory_kind::registered, range);
+  return memory_.registered(range);
 }
 
 stream_id gpu::create_stream(std::string_view name) {

@@ -248,6 +248,15 @@ void memory::unregister_pages(const_bytes pages) {
   registered_ -= pages.size();
 }
 
+bool memory::registered(const_bytes range) const {
+  if (!holds(memory_kind::registered, range))
+    return false;
+  const device_scope current(*call_, "ask about pages");
+  auto told = cudaPointerAttributes{};
+  call_->check("cudaPointerGetAttributes", (*call_)->cudaPointerGetAttributes(&told, range.data()));
+  return told.type == cudaMemoryTypeHost;
+}
+
 bool memory::holds(memory_kind kind, const_bytes range) const {
   const auto lock = std::scoped_lock(mutex_);
   const auto after = entries_.upper_bound(range.data());

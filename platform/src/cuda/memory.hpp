@@ -36,6 +36,9 @@ public:
   void register_pages(const_bytes pages);
   void unregister_pages(const_bytes pages);
 
+  /// Returns whether all of `range` lies in one registration and CUDA still says so of it.
+  [[nodiscard]] bool registered(const_bytes range) const;
+
   /// Returns whether all of `range` lies in one block of `kind`, or in one registration.
   [[nodiscard]] bool holds(memory_kind kind, const_bytes range) const;
 

@@ -6,6 +6,7 @@
 #include "cuda/calls.hpp"
 #include "cuda/gpu.hpp"
 #include "ferry/platform/numa.hpp"
+#include "host/sticky_fault.hpp"
 
 #include <algorithm>
 #include <array>
@@ -125,6 +126,30 @@ result<bool> registers_read_only(const runtime_api& api, int index) {
   return false; // The driver is older than the attribute.
 }
 
+cudaError_t free_nothing(const runtime_api& api, int index) {
+  sticky_fault fault;
+  const calls on(api, index, fault);
+  const beside_captures beside(on);
+  return api.cudaFree(nullptr);
+}
+
+/// Makes the device's primary context, which libtorch and NCCL use as well, and finds out whether
+/// it still works. It is never reset: it is not Ferry's alone.
+result<void> start_context(const runtime_api& api, int index) {
+  auto before = index;
+  if (const auto status = api.cudaGetDevice(&before); status != cudaSuccess)
+    return refuse_context(api, index, "cudaGetDevice", status);
+  if (const auto status = make_current(api, index, before); status != cudaSuccess)
+    return refuse_context(api, index, "cudaSetDevice", status);
+  const auto works = free_nothing(api, index);
+  const auto restored = before == index ? cudaSuccess : restore_device(api, before);
+  if (works != cudaSuccess)
+    return refuse_context(api, index, "cudaFree", works);
+  if (restored != cudaSuccess)
+    return refuse_context(api, before, "cudaSetDevice", restored);
+  return {};
+}
+
 } // namespace
 
 result<std::unique_ptr<cuda_device>>
@@ -141,19 +166,8 @@ open_gpu(const runtime_api& api, const cuda_device_options& options, const surro
                            ? " (CUDA_VISIBLE_DEVICES is '" + *here.visible_devices + "')"
                            : ""));
 
-  // Makes the device's primary context, which libtorch and NCCL use as well, and finds out whether
-  // it still works. It is never reset: it is not Ferry's alone.
-  auto before = index;
-  if (const auto status = api.cudaGetDevice(&before); status != cudaSuccess)
-    return refuse_context(api, index, "cudaGetDevice", status);
-  if (const auto status = api.cudaSetDevice(index); status != cudaSuccess)
-    return refuse_context(api, index, "cudaSetDevice", status);
-  const auto works = api.cudaFree(nullptr);
-  const auto restored = before == index ? cudaSuccess : restore_device(api, before);
-  if (works != cudaSuccess)
-    return refuse_context(api, index, "cudaFree", works);
-  if (restored != cudaSuccess)
-    return refuse_context(api, before, "cudaSetDevice", restored);
+  if (const auto started = start_context(api, index); !started)
+    return tl::unexpected(started.error());
 
   const auto read_only = registers_read_only(api, index);
   if (!read_only)

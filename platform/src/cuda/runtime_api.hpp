@@ -30,6 +30,7 @@
   CALL(cudaMemGetInfo)                                                                             \
   CALL(cudaHostRegister)                                                                           \
   CALL(cudaHostUnregister)                                                                         \
+  CALL(cudaPointerGetAttributes)                                                                   \
   CALL(cudaStreamCreateWithFlags)                                                                  \
   CALL(cudaStreamDestroy)                                                                          \
   CALL(cudaStreamIsCapturing)                                                                      \
