@@ -2,6 +2,7 @@
 # Ferry runs; nothing is linked. A toolkit is preferred, then the headers beside libtorch.
 #   FERRY_WITH_CUDA           whether the CUDA backend is built
 #   FERRY_CUDA_INCLUDE_DIR    directory of cuda_runtime_api.h
+#   FERRY_CUDA_VERSION        major.minor of the headers
 #   FERRY_CUDA_LIBRARY_DIRS   directories, in the order in which they are tried
 #   FERRY_CUDA_STATUS         one line for people
 include_guard()
@@ -40,6 +41,7 @@ elseif(version LESS 12000)
   set(FERRY_CUDA_STATUS "left out: ${FERRY_CUDA_INCLUDE_DIR} is CUDA ${major}.${minor}, and 12.0 is the oldest that will do")
 else()
   set(FERRY_WITH_CUDA ON)
+  set(FERRY_CUDA_VERSION "${major}.${minor}")
   set(FERRY_CUDA_STATUS "CUDA ${major}.${minor}, headers in ${FERRY_CUDA_INCLUDE_DIR}")
   cmake_path(GET FERRY_CUDA_INCLUDE_DIR PARENT_PATH toolkit)
   foreach(root IN LISTS wheels ITEMS "${toolkit}")
