@@ -134,6 +134,7 @@ private:
   void begin(waiting_request next);
   void begin_settled(waiting_request next);
   void join(waiting_request next);
+  void leave_if_apart(const failure& cause);
   void begin_blocks(waiting_request next);
   [[nodiscard]] result<causal_stamp> add_slots(const causal_stamp& stamp);
   void settle(result_handler then);

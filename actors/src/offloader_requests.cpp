@@ -108,8 +108,16 @@ void offloader::join(waiting_request next) {
           },
           [this, promise = next.promise](const caf::error& reason) {
             at_gate_ = false;
+            leave_if_apart(to_failure(reason));
             finish_change(promise, tl::unexpected(to_failure(reason)), false);
           });
+}
+
+// Ranks that meet no more gather no more either: who waits in a gather already is to hear of it. A
+// wave that was only refused leaves them together.
+void offloader::leave_if_apart(const failure& cause) {
+  if (!refusal_ && options_.peers->meeting->failed())
+    tell(this, supervisor_, child_failed{name(), 0, cause});
 }
 
 void offloader::begin_blocks(waiting_request next) {

@@ -4,8 +4,12 @@
 #include "support/catch.hpp"
 #include "support/rank_team.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -142,6 +146,76 @@ TEST_CASE("a rank that stops while it waits for a wave ends the wait of all",
 
   CHECK(std::chrono::steady_clock::now() - begun < 10s);
   CHECK_FALSE(ranks[1].begin(1));
+}
+
+/// Two simulated ranks, of which rank 1 is that impatient.
+class uneven_pair {
+public:
+  explicit uneven_pair(std::chrono::milliseconds impatience) {
+    for (std::size_t i = 0; i != ends_.size(); ++i)
+      ranks_.push_back(std::make_unique<rank>(ends_[i].gpu, std::move(ends_[i].group), nullptr,
+                                              std::nullopt, i == 1 ? impatience : 60s));
+  }
+
+  /// Starts and enables both, and runs `first` and `second` on a thread each. Returns whether both
+  /// are true.
+  bool run(const std::function<bool(rank&)>& first, const std::function<bool(rank&)>& second) {
+    std::array<bool, 2> right{};
+    const auto live = [&](std::size_t i, const std::function<bool(rank&)>& act) {
+      auto& own = *ranks_[i];
+      right.at(i) = own.subject.start() &&
+                    own.subject.enable(own.pipeline, config_of(gathered, 1024)) && act(own);
+    };
+    std::thread other{[&] { live(1, second); }};
+    live(0, first);
+    other.join();
+    return right[0] && right[1];
+  }
+
+  [[nodiscard]] std::size_t races() const {
+    return ends_[0].gpu->race_count() + ends_[1].gpu->race_count();
+  }
+
+private:
+  std::vector<rank_ends> ends_ = sim_ranks(2);
+  std::vector<std::unique_ptr<rank>> ranks_;
+};
+
+TEST_CASE("a rank that waits in a gather is told at once that another gave up on the next wave",
+          "[actors][ranks][waves]") {
+  uneven_pair ranks{1s};
+  std::array<failure, 2> causes;
+  std::array<std::chrono::steady_clock::duration, 2> took{};
+
+  CHECK(ranks.run(
+      [&](rank& own) {
+        if (!own.begin(1))
+          return false;
+        const auto from = std::chrono::steady_clock::now();
+        try {
+          static_cast<void>(own.run_step());
+        } catch (const ferry_error& e) {
+          causes[0] = e.reason();
+        }
+        took[0] = std::chrono::steady_clock::now() - from;
+        return true;
+      },
+      [&](rank& own) {
+        if (!own.begin(1) || !own.subject.end_request()) // Does without its step.
+          return false;
+        const auto from = std::chrono::steady_clock::now();
+        const auto refused = own.begin(1);
+        causes[1] = refused ? failure{} : refused.error();
+        took[1] = std::chrono::steady_clock::now() - from;
+        return true;
+      }));
+
+  for (std::size_t i = 0; i != 2; ++i) {
+    CHECK(took.at(i) < 5s);
+    CHECK(causes.at(i).code == errc::deadline_exceeded);
+    CHECK(causes.at(i).rank == 0);
+    CHECK_THAT(causes.at(i).detail, Catch::Contains(causes[1].detail));
+  }
 }
 
 } // namespace

@@ -74,11 +74,13 @@ inline constexpr std::size_t encoder_blocks = 3;
 struct rank {
   rank(std::shared_ptr<device> target, rank_group ranks,
        std::shared_ptr<const numa_nodes> memory_nodes = nullptr,
-       std::optional<std::uint64_t> pinned_memory = std::nullopt)
+       std::optional<std::uint64_t> pinned_memory = std::nullopt,
+       std::chrono::milliseconds request_deadline = std::chrono::seconds{60})
       : gpu(std::move(target)), subject(gpu, {.pinned_memory = pinned_memory,
                                               .ranks = std::move(ranks),
                                               .memory_nodes = std::move(memory_nodes),
-                                              .acquire_deadline = rank_patience}) {}
+                                              .acquire_deadline = rank_patience,
+                                              .request_deadline = request_deadline}) {}
 
   [[nodiscard]] bool run_block(const std::string& path, unsigned char fill) {
     auto right = false;
