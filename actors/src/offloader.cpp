@@ -237,6 +237,8 @@ void offloader::check_enabled() const {
 }
 
 void offloader::deliver(caf::typed_response_promise<answered> promise, result<answered> outcome) {
+  if (!promise.pending())
+    return;
   if (outcome)
     promise.deliver(std::move(*outcome));
   else

@@ -126,6 +126,7 @@ private:
     causal_stamp stamp;
     wave_terms wave;
     caf::typed_response_promise<answered> promise;
+    bool withdrawn = false; ///< Nobody waits for it; it only takes its turn among the ranks.
   };
 
   caf::result<answered> queue(const queue_request& message);
@@ -139,11 +140,15 @@ private:
   [[nodiscard]] result<causal_stamp> add_slots(const causal_stamp& stamp);
   void settle(result_handler then);
   void expire();
+  [[nodiscard]] bool ranks_gather() const noexcept;
+  /// Answers whoever waits for it. Returns whether it is to be forgotten, and not to take its turn.
+  [[nodiscard]] bool withdraw(waiting_request& which, failure cause);
   void cancel(const cancel_request& message);
   /// A cancel that comes from now on finds nothing to cancel.
   void end_run() noexcept;
   void refuse_waiting(const failure& cause);
   caf::result<answered> end(const end_request& message);
+  void end_begun(const caf::typed_response_promise<answered>& promise, const causal_stamp& stamp);
   caf::result<answered> announce(const announce_blocks& message);
   caf::result<answered> stage(const stage_component& message);
   void finish_change(const caf::typed_response_promise<answered>& promise, result<answered> outcome,

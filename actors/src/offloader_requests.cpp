@@ -19,7 +19,7 @@ caf::result<answered> offloader::queue(const queue_request& message) {
                            " waits or runs already"}};
   auto promise = make_response_promise<answered>();
   waiting_.push_back(
-      {message.id, clock().now() + message.patience, message.stamp, message.wave, promise});
+      {message.id, clock().now() + message.patience, message.stamp, message.wave, promise, false});
   begin_next();
   if (!waiting_.empty() && waiting_.back().id == message.id)
     remind<offloader_actor>(this, message.patience, expire_requests{});
@@ -29,12 +29,23 @@ caf::result<answered> offloader::queue(const queue_request& message) {
 void offloader::expire() {
   const auto now = clock().now();
   std::erase_if(waiting_, [&](waiting_request& each) {
-    if (each.until > now)
-      return false;
-    deliver(each.promise, tl::unexpected(failure{errc::deadline_exceeded,
-                                                 "the requests before it took too long"}));
-    return true;
+    return !each.withdrawn && each.until <= now &&
+           withdraw(each, {errc::deadline_exceeded, "the requests before it took too long"});
   });
+}
+
+bool offloader::ranks_gather() const noexcept {
+  return placement_ != nullptr && placement_->through()->gathers();
+}
+
+// Where ranks gather, the others count on its turn: it begins, and ends at once. Of one that did
+// not say its blocks they learn then that it makes no wave.
+bool offloader::withdraw(waiting_request& which, failure cause) {
+  deliver(std::exchange(which.promise, {}), tl::unexpected(std::move(cause)));
+  which.withdrawn = true;
+  if (which.wave.blocks.empty())
+    which.wave.steps.reset();
+  return !ranks_gather();
 }
 
 bool offloader::can_queue() const noexcept {
@@ -54,7 +65,8 @@ void offloader::begin_next() {
 
 void offloader::begin(waiting_request next) {
   phase_ = phase::changing;
-  running_ = next.id;
+  if (!next.withdrawn)
+    running_ = next.id;
   owe(next.promise);
   if (!unsettled_) {
     begin_settled(std::move(next));
@@ -69,9 +81,8 @@ void offloader::begin(waiting_request next) {
 }
 
 void offloader::begin_settled(waiting_request next) {
-  const auto gathers = placement_ != nullptr && placement_->through()->gathers();
-  may_leave_ = !gathers || !next.wave.blocks.empty();
-  if (gathers) {
+  may_leave_ = !ranks_gather() || !next.wave.blocks.empty();
+  if (ranks_gather()) {
     join(std::move(next));
     return;
   }
@@ -97,7 +108,9 @@ result<causal_stamp> offloader::add_slots(const causal_stamp& stamp) {
 
 void offloader::join(waiting_request next) {
   at_gate_ = true;
-  const auto patience = std::max(next.until - clock().now(), std::chrono::nanoseconds{0});
+  const std::chrono::nanoseconds patience =
+      next.withdrawn ? options_.request_deadline
+                     : std::max(next.until - clock().now(), std::chrono::nanoseconds{0});
   const auto& gate = options_.peers->gate;
   inquire(this, gate, patience + options_.request_deadline,
           join_wave{to_ballot(next.wave), patience})
@@ -121,7 +134,12 @@ void offloader::leave_if_apart(const failure& cause) {
 }
 
 void offloader::begin_blocks(waiting_request next) {
-  auto finished = [this, promise = next.promise](result<answered> outcome) {
+  auto finished = [this, promise = next.promise,
+                   withdrawn = next.withdrawn](result<answered> outcome) {
+    if (outcome && withdrawn) {
+      end_begun(promise, outcome->stamp);
+      return;
+    }
     if (outcome) {
       finish_change(promise, std::move(outcome), true);
       return;
@@ -160,10 +178,16 @@ void offloader::give_up(const caf::typed_response_promise<answered>& promise, fa
 }
 
 void offloader::cancel(const cancel_request& message) {
-  const auto found = std::ranges::find(waiting_, message.id, &waiting_request::id);
+  const auto found = std::ranges::find_if(waiting_, [&](const waiting_request& each) {
+    return each.id == message.id && !each.withdrawn;
+  });
   if (found != waiting_.end()) {
-    deliver(found->promise, tl::unexpected(failure{errc::cancelled, "it was cancelled"}));
-    waiting_.erase(found);
+    if (ranks_gather() && found->wave.blocks.empty())
+      throw ferry_error{{errc::unsupported,
+                         "the other ranks count on this request and it did not say which blocks "
+                         "they run without it; queue it with its blocks"}};
+    if (withdraw(*found, {errc::cancelled, "it was cancelled"}))
+      waiting_.erase(found);
     return;
   }
   if (running_ != message.id)
@@ -175,8 +199,8 @@ void offloader::cancel(const cancel_request& message) {
         {errc::unsupported, "the pipeline stages its components itself; end the request instead"}};
   if (!may_leave_)
     throw ferry_error{{errc::unsupported,
-                       "the other ranks run this request's blocks and it did not say which; cancel "
-                       "it before it begins, or begin it with its blocks"}};
+                       "the other ranks run this request's blocks and it did not say which; begin "
+                       "it with its blocks"}};
   if (placement_ != nullptr)
     placement_->through()->board().cancel(true);
 }
@@ -205,10 +229,15 @@ caf::result<answered> offloader::end(const end_request& message) {
   phase_ = phase::changing;
   auto promise = make_response_promise<answered>();
   owe(promise);
-  // The copy worker answers behind the fetches of the request: a failed one shows here at the
-  // latest.
-  ask_ring(end_request{observed(message.stamp)}, [this, promise](result<answered> ended) {
-    if (!ended && ended.error().code == errc::busy) {
+  end_begun(promise, message.stamp);
+  return promise;
+}
+
+// The copy worker answers behind the fetches of the request: a failed one shows here at the latest.
+void offloader::end_begun(const caf::typed_response_promise<answered>& promise,
+                          const causal_stamp& stamp) {
+  ask_ring(end_request{observed(stamp)}, [this, promise](result<answered> ended) {
+    if (!ended && ended.error().code == errc::busy && in_request_) {
       finish_change(promise, std::move(ended), true);
       return;
     }
@@ -230,7 +259,6 @@ caf::result<answered> offloader::end(const end_request& message) {
       });
     });
   });
-  return promise;
 }
 
 caf::result<answered> offloader::announce(const announce_blocks& message) {

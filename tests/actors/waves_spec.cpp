@@ -218,5 +218,85 @@ TEST_CASE("a rank that waits in a gather is told at once that another gave up on
   }
 }
 
+/// Begins one request while another runs, withdraws it as `act` does, and ends the other. Returns
+/// how the wait of the one ended.
+failure withdrawn_behind(rank& own, const wave_terms& behind,
+                         const std::function<void(request_id)>& act) {
+  failure told;
+  if (!own.subject.begin_request(terms_of(own, 2)))
+    return told;
+  const auto id = own.subject.new_request();
+  std::thread waiter{[&] {
+    const auto begun = own.subject.begin_request(id, behind);
+    told = begun ? failure{} : begun.error();
+  }};
+  while (own.subject.state()->requests_waiting == 0)
+    std::this_thread::yield();
+  act(id);
+  waiter.join();
+  if (!own.run_encoder() || !own.run_step() || !own.run_step() || !own.subject.end_request())
+    told = {};
+  return told;
+}
+
+TEST_CASE("a request that is cancelled or too late before its turn still takes part in its wave",
+          "[actors][ranks][waves]") {
+  const auto cancels = GENERATE(true, false);
+  CAPTURE(cancels);
+  uneven_pair ranks{cancels ? 60s : 2s};
+  std::array<std::uint64_t, 2> collectives{};
+  failure told;
+
+  CHECK(ranks.run(
+      [&](rank& own) {
+        const auto right = take_part(own, 2) && take_part(own, 3) && take_part(own, 1);
+        collectives[0] = own.subject.state()->collectives;
+        return right && own.subject.disable();
+      },
+      [&](rank& own) {
+        told = withdrawn_behind(own, terms_of(own, 3), [&](request_id id) {
+          if (cancels) {
+            CHECK(own.subject.cancel_request(id));
+            CHECK(own.subject.cancel_request(id).error().code == errc::not_found);
+          }
+        });
+        const auto right = take_part(own, 1);
+        collectives[1] = own.subject.state()->collectives;
+        return right && own.subject.disable();
+      }));
+
+  CHECK(told.code == (cancels ? errc::cancelled : errc::deadline_exceeded));
+  CHECK(collectives[0] == collectives[1]);
+  CHECK(ranks.races() == 0);
+}
+
+TEST_CASE(
+    "a request that did not say its blocks is not cancelled before its turn, and if it is too "
+    "late its wave begins on no rank",
+    "[actors][ranks][waves]") {
+  uneven_pair ranks{2s};
+  failure told;
+  failure refused;
+
+  CHECK(ranks.run(
+      [&](rank& own) {
+        const auto first = take_part(own, 2);
+        const auto second = own.begin(3);
+        refused = second ? failure{} : second.error();
+        return first && take_part(own, 1);
+      },
+      [&](rank& own) {
+        told = withdrawn_behind(own, {.steps = 3}, [&](request_id id) {
+          CHECK(own.subject.cancel_request(id).error().code == errc::unsupported);
+        });
+        return take_part(own, 1);
+      }));
+
+  CHECK(told.code == errc::deadline_exceeded);
+  CHECK(refused.code == errc::invalid_argument);
+  CHECK(refused.rank == 1);
+  CHECK(ranks.races() == 0);
+}
+
 } // namespace
 } // namespace ferry
