@@ -103,8 +103,9 @@ answered block_prefetcher::begin(const begin_request& message) {
   if (explicit_request_)
     throw ferry_error{{errc::busy, "a request is running; end it before the next one begins"}};
   const host_thread::scope scope{*me_, message.stamp};
-  // What did not come in time may never come: it is asked for again.
-  const auto was_late = through_->board().was_late();
+  // What did not come in time may never come: it is asked for again. Not where ranks gather: only
+  // this rank would gather it again.
+  const auto was_late = through_->board().was_late() && !through_->gathers();
   if (ring_->in_request() && (used_implicitly_ || was_late))
     end_now();
   if (const auto slots = through_->slot_count(); slots != ring_->slots()) {

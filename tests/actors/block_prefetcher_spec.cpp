@@ -55,7 +55,14 @@ private:
 
 /// A prefetcher over two slots and a ring of four blocks, whose copies are taken down in `log`.
 struct ring_rig {
-  ring_rig() { REQUIRE(world.ask<void>(subject, start_child{3})); }
+  explicit ring_rig(bool gathers = false) {
+    auto plan = blocks.weights()->plan;
+    plan.gathers.resize(gathers ? plan.blocks.size() : 0);
+    through = std::make_shared<streaming>(*gpu, plan, 2, 2);
+    copies = world.system().spawn<fake_copies>(log, through);
+    subject = spawn_block_prefetcher(world.system(), gpu, copies, supervisor);
+    REQUIRE(world.ask<void>(subject, start_child{3}));
+  }
   ~ring_rig() {
     static_cast<void>(world.ask<answered>(subject, release_child{}));
     kill(copies);
@@ -81,13 +88,12 @@ struct ring_rig {
   actor_world world;
   std::shared_ptr<sim_device> gpu = std::make_shared<sim_device>(sim_options{});
   byte_blocks blocks{{4}, 0};
-  std::shared_ptr<streaming> through =
-      std::make_shared<streaming>(*gpu, blocks.weights()->plan, 2, 2);
+  std::shared_ptr<streaming> through;
   test::message_log log = test::make_message_log();
   test::fake_supervisor::reports reports = std::make_shared<std::vector<child_failed>>();
   supervisor_actor supervisor = world.system().spawn<test::fake_supervisor>(reports);
-  copy_stream_actor copies = world.system().spawn<fake_copies>(log, through);
-  block_prefetcher_actor subject = spawn_block_prefetcher(world.system(), gpu, copies, supervisor);
+  copy_stream_actor copies;
+  block_prefetcher_actor subject;
 };
 
 TEST_CASE("opening brings the first blocks on their way", "[actors][prefetcher]") {
@@ -114,6 +120,19 @@ TEST_CASE("without a backend requests are refused and closing does nothing",
   CHECK(rig.ask(announce_blocks{}).error().code == errc::not_enabled);
   CHECK(rig.ask(close_ring{}));
   CHECK(rig.world.ask<ring_counts>(rig.subject, query_ring{})->prefetches == 0);
+}
+
+TEST_CASE("what came too late is fetched again for the next request, unless ranks gather it",
+          "[actors][prefetcher]") {
+  const auto gathers = GENERATE(false, true);
+  ring_rig rig{gathers};
+  REQUIRE(rig.ask(open_ring{rig.through, {}}));
+  rig.log->clear();
+  REQUIRE_FALSE(rig.through->board().wait_for(block_id{3}, 0, std::chrono::microseconds{1}));
+
+  CHECK(rig.ask(begin_request{}));
+
+  CHECK(*rig.log == (gathers ? strings{} : strings{"discard", "discard", "fetch 0", "fetch 1"}));
 }
 
 TEST_CASE("a release makes the slot fetch the next block", "[actors][prefetcher]") {
