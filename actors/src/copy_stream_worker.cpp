@@ -358,6 +358,7 @@ answered copy_stream_worker::close(const close_copies& message) {
   gathers_ = nullptr;
   packer_ = nullptr;
   waiting_.clear();
+  answer_drains();
   return {owner_->stamp()};
 }
 

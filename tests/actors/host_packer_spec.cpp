@@ -105,6 +105,23 @@ TEST_CASE("a packer serves one backend, until it is closed", "[actors][host_pack
   CHECK(rig.open());
 }
 
+TEST_CASE("a drain that waits for a block to be staged is answered when the backend is closed",
+          "[actors][host_packer]") {
+  packing_rig rig;
+  REQUIRE(rig.open());
+  REQUIRE(rig.open_worker());
+  rig.ask_for(0, 0, 5);
+  REQUIRE(rig.world.dispatch_message());
+
+  test::question<answered> drained{rig.world.system(), rig.copies, drain_copies{}};
+  test::question<answered> closed{rig.world.system(), rig.copies, close_copies{}};
+  rig.world.dispatch_messages();
+
+  CHECK(closed.outcome());
+  REQUIRE(drained.answered());
+  CHECK(drained.outcome().error().code == errc::not_enabled);
+}
+
 TEST_CASE("a drained packer packs nothing and tells the first cause", "[actors][host_packer]") {
   packing_rig rig;
   REQUIRE(rig.open());
