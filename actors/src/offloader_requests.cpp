@@ -254,9 +254,13 @@ void offloader::end_begun(const caf::typed_response_promise<answered>& promise,
         finish_change(promise, std::move(left), false);
         return;
       }
-      ask(copies_, drain_copies{std::move(left->stamp)}, [this, promise](result<answered> outcome) {
-        finish_change(promise, std::move(outcome), false);
-      });
+      inquire(this, copies_, options_.request_deadline + behind_gathers(),
+              drain_copies{std::move(left->stamp)})
+          .then(
+              [this, promise](const answered& drained) { finish_change(promise, drained, false); },
+              [this, promise](const caf::error& reason) {
+                finish_change(promise, tl::unexpected(to_failure(reason)), false);
+              });
     });
   });
 }

@@ -279,7 +279,11 @@ result<void> runtime::stage_out(std::string path) {
 }
 
 result<void> runtime::end_request() {
-  auto ended = impl_->tell(ferry::end_request{}, impl_->options.request_deadline);
+  auto patience = impl_->options.request_deadline;
+  // As above: what was staged last may be behind a gather, as the offloader knows.
+  if (impl_->options.ranks)
+    patience += std::chrono::ceil<std::chrono::milliseconds>(impl_->options.ranks->patience);
+  auto ended = impl_->tell(ferry::end_request{}, patience);
   if (ended)
     impl_->meter->end();
   return ended;

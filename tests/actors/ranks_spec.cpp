@@ -614,6 +614,40 @@ TEST_CASE("a block that is staged behind a gather waits for a slow rank as long 
   }
 }
 
+TEST_CASE("a request that ends early ends although what it stages is behind the gathers of a slow "
+          "rank",
+          "[actors][ranks]") {
+  auto ends = sim_ranks(2);
+  auto config = config_of(gathered, 512);
+  config.pin_budget_bytes = 4 * config.chunk_bytes;
+  config.on_pin_failure = pin_failure_policy::whole_block_fallback;
+  std::array<bool, 2> right{};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i != 2; ++i)
+    threads.emplace_back([&, i] {
+      rank own{ends[i].gpu, std::move(ends[i].group), nullptr, std::nullopt, 2s};
+      if (!own.subject.start() || !own.subject.enable(own.pipeline, config))
+        return;
+      auto terms = terms_of(own, 1);
+      std::ranges::rotate(terms.blocks, terms.blocks.begin() + encoder_blocks);
+      if (!own.subject.begin_request(terms))
+        return;
+      auto good = true;
+      if (i == 1) { // Longer than a question may take.
+        std::this_thread::sleep_for(3s);
+        good = own.run_step() && own.run_encoder();
+      }
+      const auto ended = own.subject.end_request();
+      INFO((ended ? "ended" : describe(ended.error())));
+      CHECK(ended);
+      right.at(i) = good && own.subject.disable();
+    });
+  for (auto& each : threads)
+    each.join();
+
+  CHECK(right == std::array<bool, 2>{true, true});
+}
+
 TEST_CASE("a rank that may not pin its parts sends them from where they are", "[actors][ranks]") {
   for (const auto& each : enabled_without_pins(pin_failure_policy::whole_block_fallback))
     CHECK(each);
