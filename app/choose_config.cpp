@@ -45,7 +45,7 @@ result<offload_config> choose_config(const run_options& options, const diffusion
     return tl::unexpected(rates.error());
   if (!target.traits().virtual_time)
     if (auto measured =
-            measure_rates(options.checkpoint, options.device, options.sim_model, *rates);
+            measure_rates(options.checkpoint, target.traits().name, options.sim_model, *rates);
         !measured)
       return tl::unexpected(measured.error());
   const torch_pipeline subject(model.description());

@@ -9,6 +9,7 @@
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/sim_communicator.hpp>
 #include <ferry/platform/sim_device.hpp>
+#include <ferry/torch/torch_cuda.hpp>
 
 #include "launched_ranks.hpp"
 #include "run_options.hpp"
@@ -108,12 +109,15 @@ open_each_gpu(const run_options& options, std::size_t count, std::optional<std::
   return gpus;
 }
 
-/// Connects the ranks at once: NCCL waits for all of them.
+/// Connects the ranks at once: NCCL waits for all of them. libtorch comes first, so that its NCCL
+/// is the one that is found.
 result<opened_ranks> open_gpus(const run_options& options, std::size_t count,
                                std::optional<std::uint64_t> memory) {
   auto gpus = open_each_gpu(options, count, memory);
   if (!gpus)
     return tl::unexpected(gpus.error());
+  if (auto loaded = load_torch_cuda(); !loaded)
+    return tl::unexpected(loaded.error());
   std::vector<std::shared_ptr<rendezvous>> meetings;
   for (auto& meeting : make_memory_rendezvous(static_cast<int>(count)))
     meetings.push_back(std::move(meeting));
@@ -147,12 +151,16 @@ result<opened_ranks> open_launched(const launched_rank& self, const run_options&
   auto target = open_one(own, memory);
   if (!target)
     return tl::unexpected(target.error());
-  if (dynamic_cast<host_device*>(target->get()) == nullptr &&
-      dynamic_cast<cuda_device*>(target->get()) == nullptr)
+  const auto gpu = dynamic_cast<cuda_device*>(target->get()) != nullptr;
+  if (!gpu && dynamic_cast<host_device*>(target->get()) == nullptr)
     return refuse(errc::unsupported,
                   "the launcher started " + std::to_string(self.size) +
                       " processes and the device is " + options.device +
                       "; expected host or cuda, or --ranks for ranks that are threads");
+  // Before the ranks join, so that libtorch's NCCL is the one that is found.
+  if (gpu)
+    if (auto loaded = load_torch_cuda(); !loaded)
+      return tl::unexpected(loaded.error());
   return opened_ranks{.size = self.size,
                       .here = {{.number = self.rank, .target = std::move(*target), .group = {}}}};
 }
