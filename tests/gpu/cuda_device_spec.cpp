@@ -8,6 +8,7 @@
 #include <ferry/platform/stream.hpp>
 
 #include "contract/device_rig.hpp"
+#include "cuda/runtime_api.hpp"
 #include "support/catch.hpp"
 #include "support/gpu.hpp"
 #include "support/read_only_pages.hpp"
@@ -18,6 +19,11 @@
 
 namespace ferry::test {
 namespace {
+
+/// Returns the error that is pending on this thread in the runtime that the device uses.
+cudaError_t pending_error() {
+  return cuda::load_runtime().value().cudaGetLastError();
+}
 
 TEST_CASE("without a name the first GPU is opened") {
   const auto opened = open_device("", {});
@@ -64,6 +70,51 @@ TEST_CASE("a GPU reads pages of a file over and over and no error is ever pendin
   }
 
   CHECK(holds(*gpu, seen, 9));
+}
+
+TEST_CASE("pages that CUDA does not register leave no error pending, and the GPU goes on") {
+  const auto gpu = open_gpu();
+  const auto other = open_gpu(); // Each knows only of its own pages.
+  if (!gpu->traits().registers_pages)
+    return skip("this GPU has no read-only registration");
+  const read_only_pages pages(4, 9);
+  const auto slot = on_device(*gpu);
+  const auto seen = pinned(*gpu, 0);
+  stream queue(*gpu, "queue");
+  other->register_pages(pages.bytes());
+
+  CHECK_THROWS_WITH(gpu->register_pages(pages.bytes()),
+                    Catch::Contains("cudaErrorHostMemoryAlreadyRegistered"));
+
+  CHECK(pending_error() == cudaSuccess);
+  CHECK_FALSE(gpu->pages_registered(pages.bytes()));
+  queue.copy({.target = slot.bytes(),
+              .source = pages.bytes().first(contract_block),
+              .from = memory_kind::pageable,
+              .tag = {.what = "upload"}});
+  queue.copy(download(seen, slot));
+  queue.synchronize(contract_edge);
+  CHECK(holds(*gpu, seen, 9));
+  other->unregister_pages(pages.bytes());
+  gpu->register_pages(pages.bytes());
+  CHECK(gpu->pages_registered(pages.bytes()));
+  gpu->unregister_pages(pages.bytes());
+}
+
+TEST_CASE("what has no bytes is refused or done on a GPU, and leaves no error pending") {
+  const auto gpu = open_gpu();
+  stream queue(*gpu, "queue");
+
+  queue.copy({.target = {}, .source = {}, .tag = {}});
+  queue.copy({.target = {}, .source = {}, .from = memory_kind::pageable, .tag = {}});
+  const memory_block none(*gpu, memory_kind::pinned, 0);
+  CHECK_THROWS_AS(gpu->allocate(memory_kind::pinned, 0), device_error);
+  CHECK_THROWS_AS(gpu->allocate(memory_kind::device, 0), device_error);
+  CHECK_THROWS_AS(gpu->register_pages({}), device_error);
+  queue.synchronize(contract_edge);
+
+  CHECK(pending_error() == cudaSuccess);
+  CHECK(gpu->counters().copies == 2);
 }
 
 TEST_CASE("the spans of a copy lie within the time that the host saw it take") {
