@@ -22,7 +22,9 @@ namespace ferry::cuda {
 /// ended. Without an observer it makes no call at all. Thread-safe.
 ///
 /// Nothing is waited for: what has ended is found when the device is used next. The times of the
-/// GPU are counted from an event whose time on the host's clock is known to some microseconds.
+/// GPU are counted from an event whose time on the host's clock is known to some microseconds, and
+/// then from later ones by the GPU's own clock: the two drift apart while somebody observes, and
+/// spans of a GPU with them against times of the host. Lengths, and the order on a stream, do not.
 class operation_timer {
 public:
   operation_timer(const calls& through, sticky_fault& fault);
