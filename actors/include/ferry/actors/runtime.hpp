@@ -74,7 +74,7 @@ struct runtime_options {
   // Every wait of the runtime ends.
   std::chrono::milliseconds acquire_deadline{
       60'000}; ///< Until a copy is enqueued, not until it ran.
-  std::chrono::milliseconds request_deadline{60'000}; ///< Begin, end, announce, state.
+  std::chrono::milliseconds request_deadline{60'000}; ///< Begin, end, announce, state; no gather.
   std::chrono::milliseconds enable_deadline{
       1'800'000};                                  ///< Enable and disable; both move all weights.
   std::chrono::milliseconds stop_deadline{10'000}; ///< Of the destructor.
@@ -161,7 +161,7 @@ public:
   /// Ends the wait of a request, or lets the model's next use of a block or component fail with
   /// `cancelled`. Whoever began it still ends it. From any thread. Fails with `not_found` for a
   /// request that neither waits nor runs: one that is over, or that has yet to ask for its turn;
-  /// with `unsupported` for one that runs in a wave of ranks and did not say which blocks.
+  /// with `unsupported` where ranks gather, for one that did not say which blocks it runs.
   [[nodiscard]] result<void> cancel_request(request_id id);
 
   /// Ends the request that runs, cancelled or not: no copy is in flight and no block on the device
@@ -169,7 +169,7 @@ public:
   /// this call and as they get there.
   [[nodiscard]] result<void> end_request();
 
-  /// Tells which blocks run next, in order. Without it the order that really ran is learned.
+  /// Tells which blocks run next, else what ran is learned. Among ranks: from the model's thread.
   [[nodiscard]] result<void> announce(std::vector<block_id> blocks);
 
   /// Brings a component that comes and goes as a whole to the device ahead of its use, or makes it

@@ -20,12 +20,12 @@ namespace ferry {
 /// the same blocks in the same order (contract 2.5, the rule of admission). Elsewhere only `blocks`
 /// matters.
 struct wave_terms {
-  std::optional<std::uint32_t> steps = std::nullopt; ///< Denoising steps.
+  std::optional<std::uint32_t> steps = std::nullopt; ///< Denoising steps, of equally many passes.
   /// Something of this rank alone, such as a cache, decides whether a block runs.
   bool skips_blocks = false;
   /// All blocks that will run, in order. Then a rank may leave the wave early, or come with no
   /// request at all: for what it does not run it sends its part to the others nevertheless. Empty:
-  /// not known, and every rank stays to the end.
+  /// not known: every rank stays to the end, with as many passes a step, which nobody compares.
   std::vector<block_id> blocks = {};
 };
 
