@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <ferry/actors/runtime.hpp>
+#include <ferry/offload/resident_weights.hpp>
 #include <ferry/platform/caller_streams.hpp>
 #include <ferry/platform/cuda_device.hpp>
 
@@ -9,11 +10,13 @@
 #include "support/byte_blocks.hpp"
 #include "support/catch.hpp"
 #include "support/fake_cuda.hpp"
+#include "support/fake_pipeline.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -166,6 +169,24 @@ TEST_CASE("a block is refused while the caller's stream is being captured, and r
     run.run(i % 3);
   REQUIRE(run.subject.disable());
   CHECK(run.wrong == 0);
+}
+
+TEST_CASE("weights that are resident as a whole are on the GPU when their tensors are bound to it",
+          "[actors][cuda][resident]") {
+  const auto root = test::node("test.root")->child("blocks", test::blocks(2));
+  const auto first = root->at("blocks.0")->own_tensors().at("weight");
+  const auto second = root->at("blocks.1")->own_tensors().at("weight");
+  test::fake_pipeline subject{root};
+  fake_cuda cuda;
+  const auto gpu = cuda::open_gpu(cuda.api(), {}, {}).value();
+
+  {
+    const resident_weights everything{subject, *gpu};
+
+    CHECK(std::ranges::count(first->bytes(), std::byte{1}) == std::ssize(first->bytes()));
+    CHECK(std::ranges::count(second->bytes(), std::byte{2}) == std::ssize(second->bytes()));
+  }
+  CHECK(cuda.misuse().empty());
 }
 
 TEST_CASE("whatever call of the CUDA runtime fails, a run ends with an error and leaves nothing",

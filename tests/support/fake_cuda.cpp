@@ -397,11 +397,17 @@ struct fake_calls {
     };
     if (to_device != on_device(target) || from_device != on_device(source))
       return f.wrong("cudaMemcpyAsync in another direction than its memory", cudaErrorInvalidValue);
-    on->jobs.push_back({[=] { std::memcpy(target, source, bytes); }, nullptr, bytes_at(target),
-                        bytes_at(source), bytes});
-    const auto asynchronous =
-        (from_device || f.registered(source, bytes)) && (to_device || f.registered(target, bytes));
-    if (!asynchronous)
+    if (!from_device && !f.registered(source, bytes)) {
+      f.run_all(*on);
+      auto staged =
+          std::make_shared<std::vector<std::byte>>(bytes_at(source), bytes_at(source) + bytes);
+      on->jobs.push_back({[=] { std::memcpy(target, staged->data(), bytes); }, nullptr,
+                          bytes_at(target), nullptr, bytes});
+    } else {
+      on->jobs.push_back({[=] { std::memcpy(target, source, bytes); }, nullptr, bytes_at(target),
+                          bytes_at(source), bytes});
+    }
+    if (!to_device && !f.registered(target, bytes))
       f.run_all(*on);
     return f.end(f.lost_);
   }

@@ -34,7 +34,8 @@ struct fake_cuda_options {
 /// forbids.
 ///
 /// - Events are as CUDA's: a wait binds to the record that it saw.
-/// - A copy from or to host memory that is not registered holds up its caller until it is done.
+/// - A copy to host memory that is not registered holds up its caller until it is done; one from
+///   such memory until all before it is done and the bytes are read, which is not yet all.
 /// - A device gets its context when it is made current, or when a call needs one.
 /// - A call that is made to fail at making a device current has done it all the same.
 /// - A failed call leaves its error pending on its thread until somebody asks for the last error.
