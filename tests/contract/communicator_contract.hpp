@@ -287,9 +287,8 @@ TEMPLATE_TEST_CASE("ranks that issue other collectives at one place fail and bot
       first_is_there.wait();
     try {
       own.gather(rank == 0 ? 16 : 17);
-    } catch (const device_error& error) {
-      if (error.code() != errc::invalid_argument)
-        throw;
+    } catch (const device_error&) {
+      // The call itself may be refused. What it was is judged below.
     }
     if (rank == 0)
       first_is_there.count_down();

@@ -17,9 +17,11 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -319,12 +321,75 @@ TEST_CASE("ranks that NCCL does not connect in time all give up and close", "[nc
   for (const auto& each : joined) {
     REQUIRE_FALSE(each);
     CHECK(each.error().code == errc::deadline_exceeded);
-    CHECK_THAT(each.error().detail, Contains("is still in progress"));
+    CHECK_THAT(each.error().detail,
+               Contains("is still in progress") || Contains("collective 0 did not end"));
   }
   CHECK(joined[0] == joined[1]);
   close(ranks);
   CHECK(ranks.library->count("ncclCommAbort", 0) == 1);
   CHECK(ranks.library->count("ncclCommAbort", 1) == 1);
+}
+
+TEST_CASE("ranks that all wait for NCCL in their first gather give up once joining takes too long",
+          "[nccl]") {
+  nccl_ranks ranks(2);
+  ranks.library->stall("ncclAllGather", 0);
+  ranks.library->stall("ncclAllGather", 1);
+  const auto begin = clock::now();
+
+  const auto joined = ranks.join({.patience = endless, .to_join = 300ms});
+
+  CHECK(clock::now() - begin < 5s);
+  for (const auto& each : joined) {
+    REQUIRE_FALSE(each);
+    CHECK(each.error().code == errc::deadline_exceeded);
+    CHECK_THAT(each.error().detail, Contains("collective 0 did not end on rank "));
+  }
+  CHECK(joined[0] == joined[1]);
+  close(ranks);
+}
+
+TEST_CASE("NCCL may take longer to connect than ranks are given for a collective", "[nccl]") {
+  nccl_ranks ranks(2);
+  for (const auto rank : {0, 1})
+    ranks.library->delay("ncclAllGather", rank, 100); // Polls 5 ms apart, mostly.
+
+  for (const auto& joined : ranks.join({.patience = 20ms, .to_join = endless}))
+    CHECK(joined);
+}
+
+TEST_CASE("ranks refuse an environment that makes NCCL wait", "[nccl]") {
+  nccl_ranks ranks(2);
+  ::setenv("NCCL_COMM_BLOCKING", "1", 1);
+
+  const auto joined = ranks.join({.patience = endless});
+
+  ::unsetenv("NCCL_COMM_BLOCKING");
+  for (const auto& each : joined) {
+    REQUIRE_FALSE(each);
+    CHECK(each.error().code == errc::unsupported);
+    CHECK_THAT(each.error().detail, Contains("NCCL_COMM_BLOCKING is '1'"));
+  }
+  CHECK(ranks.library->calls().empty());
+}
+
+TEST_CASE("an environment that tells NCCL not to wait is accepted", "[nccl]") {
+  ::setenv("NCCL_COMM_BLOCKING", "0", 1);
+  nccl_ranks ranks(1);
+
+  const auto joined = ranks.join({.patience = endless});
+
+  ::unsetenv("NCCL_COMM_BLOCKING");
+  CHECK(joined[0]);
+}
+
+TEST_CASE("ranks on GPUs whose address is not known may join", "[nccl]") {
+  nccl_ranks ranks(2);
+  for (auto& gpu : ranks.gpus)
+    gpu->hide_bus_id();
+
+  for (const auto& joined : ranks.join({.patience = endless}))
+    CHECK(joined);
 }
 
 // Collectives
@@ -361,6 +426,33 @@ TEST_CASE("what NCCL finds wrong by itself fails the group with its words", "[nc
   CHECK(cause->vendor_code == ncclRemoteError);
   CHECK_THAT(cause->detail, Contains("ncclRemoteError") && Contains("completion with error 12"));
   CHECK(ranks.ends[1]->asynchronous_failure() == cause);
+}
+
+TEST_CASE("an unexpected end of the thread that watches fails the group with its reason",
+          "[nccl]") {
+  static std::atomic<bool> broken;
+  static decltype(&::ncclCommGetAsyncError) ask;
+  nccl_ranks ranks(2);
+  auto library = ranks.library->library();
+  broken = false;
+  ask = library.ncclCommGetAsyncError;
+  library.ncclCommGetAsyncError = [](ncclComm_t comm, ncclResult_t* state) {
+    if (broken)
+      throw std::runtime_error("no memory for a string");
+    return ask(comm, state);
+  };
+  ranks.tables[1] = &library;
+  for (auto& joined : ranks.join({.patience = endless}))
+    ranks.ends.push_back(std::move(joined.value()));
+
+  broken = true;
+
+  const auto cause = soon_failed(*ranks.ends[0]);
+  REQUIRE(cause);
+  CHECK(cause->code == errc::internal);
+  CHECK(cause->rank == 1);
+  CHECK_THAT(cause->detail, Contains("no memory for a string"));
+  close(ranks);
 }
 
 TEST_CASE("the process of a rank that is killed is missed at once, also between collectives",

@@ -34,9 +34,23 @@ struct clique {
   int size = 0;
   std::map<int, ncclComm*> comms;
   std::map<std::uint64_t, meeting> meetings;
+  std::set<int> gathering; ///< The ranks that have come to their first gather.
 };
 
 constexpr int for_ever = 1 << 30;
+
+std::atomic<std::uint64_t> all_calls = 0;
+
+thread_local std::optional<int> gpu_of_thread;
+
+/// Tells at the end of the process how much the fake has checked.
+struct call_counter {
+  ~call_counter() {
+    if (all_calls != 0)
+      std::printf("fake NCCL: %llu calls\n", static_cast<unsigned long long>(all_calls.load()));
+  }
+};
+[[maybe_unused]] const call_counter told_at_the_end;
 
 } // namespace
 
@@ -44,6 +58,7 @@ struct ncclComm {
   std::shared_ptr<clique> ranks;
   int rank = 0;
   int number = 0; ///< Of the rank's communicators.
+  std::optional<int> gpu;
   bool connected = false;
   bool finalized = false;
   bool closed = false;
@@ -64,6 +79,11 @@ bool asks(std::string_view call) {
          call == "ncclCommGetAsyncError" || call == "ncclGetVersion";
 }
 
+/// Whether a call needs the rank's GPU to be current.
+bool needs_gpu(std::string_view call) {
+  return call != "ncclGetVersion";
+}
+
 } // namespace
 
 class fake_nccl::state {
@@ -79,9 +99,13 @@ public:
       if (comm_ != nullptr)
         owner.hold_up(lock_, call, *comm_);
       const auto nth = ++owner.counts_[{call, rank}];
-      ++owner.checked_;
+      ++all_calls;
       if (!asks(call))
         owner.calls_.push_back("rank " + std::to_string(rank) + " " + call);
+      if (needs_gpu(call) && !gpu_of_thread)
+        owner.misused(call, rank, "while no GPU is current");
+      if (comm_ != nullptr && gpu_of_thread && gpu_of_thread != comm_->gpu)
+        owner.misused(call, rank, "while another rank's GPU is current");
       if (!alone)
         owner.misused(call, rank, "while another thread calls");
       if (comm_ != nullptr && comm_->closed)
@@ -123,7 +147,7 @@ public:
 
   [[nodiscard]] int polls_of(const char* call, int rank) const {
     const auto found = polls_.find({call, rank});
-    return found == polls_.end() ? 0 : found->second;
+    return found == polls_.end() ? 1 : found->second;
   }
 
   /// Expects a communicator with nothing in progress.
@@ -136,7 +160,8 @@ public:
 
   [[nodiscard]] static bool in_progress(const ncclComm& comm) {
     const auto all_came = static_cast<int>(comm.ranks->comms.size()) == comm.ranks->size;
-    return comm.polls_left > 0 || (!comm.connected && !all_came) ||
+    const auto all_gather = static_cast<int>(comm.ranks->gathering.size()) == comm.ranks->size;
+    return comm.polls_left > 0 || (!comm.connected && !all_came) || (comm.pending && !all_gather) ||
            (comm.finalized && comm.under_way > 0);
   }
 
@@ -200,7 +225,6 @@ public:
   std::vector<std::string> calls_;
   std::vector<std::string> misuses_;
   std::string last_error_;
-  std::size_t checked_ = 0;
   bool has_failed_ = false;
   int ids_ = 0;
   std::array<nccl::api, 3> libraries_;
@@ -251,6 +275,7 @@ ncclResult_t init_rank(ncclComm_t* made, int size, ncclUniqueId id, int rank,
   auto comm = std::make_unique<ncclComm>();
   comm->ranks = shared;
   comm->rank = rank;
+  comm->gpu = gpu_of_thread;
   comm->number = static_cast<int>(std::ranges::count_if(
       current->comms_, [&](const auto& other) { return other->rank == rank; }));
   comm->polls_left = current->polls_of("ncclCommInitRankConfig", rank);
@@ -281,16 +306,12 @@ ncclResult_t all_gather(const void* shard, void* output, std::size_t count, nccl
   if (comm->error != ncclSuccess)
     return comm->error;
   const auto part = meeting::part{shard, output, count};
-  const auto enqueue = [owner = current, comm, part, number = comm->next++,
-                        native = reinterpret_cast<fake_nccl::native_stream*>(stream)] {
+  comm->ranks->gathering.insert(comm->rank);
+  comm->pending = [owner = current, comm, part, number = comm->next++,
+                   native = reinterpret_cast<fake_nccl::native_stream*>(stream)] {
     native->enqueue([=] { owner->run(*comm, number, part); });
   };
   comm->polls_left = current->polls_of("ncclAllGather", comm->rank);
-  if (comm->polls_left == 0) {
-    enqueue();
-    return ncclSuccess;
-  }
-  comm->pending = enqueue;
   return ncclInProgress;
 }
 
@@ -348,6 +369,10 @@ fake_nccl::state::~state() {
   if (!misuses_.empty())
     std::abort();
   current = nullptr;
+}
+
+std::optional<int> fake_nccl::make_current(std::optional<int> gpu) noexcept {
+  return std::exchange(gpu_of_thread, gpu);
 }
 
 fake_nccl::fake_nccl() : state_(std::make_unique<state>()) {}
@@ -422,11 +447,6 @@ std::size_t fake_nccl::open_comms() const {
   const auto lock = std::scoped_lock(state_->mutex_);
   return static_cast<std::size_t>(
       std::ranges::count_if(state_->comms_, [](const auto& comm) { return !comm->closed; }));
-}
-
-std::size_t fake_nccl::checked_calls() const {
-  const auto lock = std::scoped_lock(state_->mutex_);
-  return state_->checked_;
 }
 
 } // namespace ferry::test

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +19,12 @@ namespace ferry::test {
 
 /// NCCL among ranks that are threads, for the code that drives it: a table of the same functions.
 /// It records every call, knows which are allowed when, and gathers host memory on the streams that
-/// it is given. One at a time.
+/// it is given. As in NCCL no call is done when it returns: it is in progress until a poll, and the
+/// first gather until all ranks have come to theirs. One at a time.
 ///
 /// Destroying it ends the program, with a line for each, if anything was used wrongly: a call on a
 /// communicator that is closed, in progress, not connected or in use by another thread, one that
-/// may block, or one that was never closed.
+/// may block, one while the rank's GPU is not current, or one that was never closed.
 class fake_nccl {
 public:
   /// What a `cudaStream_t` points to.
@@ -30,6 +32,9 @@ public:
     /// Enqueues work that may wait for other ranks.
     std::function<void(std::function<void()>)> enqueue;
   };
+
+  /// Makes a GPU current on the calling thread. Returns the one that was, if there was one.
+  static std::optional<int> make_current(std::optional<int> gpu) noexcept;
 
   fake_nccl();
   fake_nccl(const fake_nccl&) = delete;
@@ -49,7 +54,7 @@ public:
   void fail(std::string_view call, int rank, int nth, ncclResult_t result);
   /// Returns whether a call was made to fail.
   [[nodiscard]] bool has_failed() const;
-  /// Leaves what a call starts in progress: for that many polls, or for ever.
+  /// Leaves what a call starts in progress: for that many polls, 1 unless told, or for ever.
   void delay(std::string_view call, int rank, int polls);
   void stall(std::string_view call, int rank);
   /// Makes a call on the rank's communicator of that number, counted from 0, hang until `resume`.
@@ -68,8 +73,6 @@ public:
   [[nodiscard]] int count(std::string_view call, int rank) const;
   /// Counts communicators that nobody has closed.
   [[nodiscard]] std::size_t open_comms() const;
-  /// Counts all calls, each of which was checked.
-  [[nodiscard]] std::size_t checked_calls() const;
 
   class state;
 

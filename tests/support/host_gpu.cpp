@@ -5,9 +5,25 @@
 
 #include "host/host_collective.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace ferry::test {
+namespace {
+
+/// Makes a GPU current for a while.
+class current_gpu {
+public:
+  explicit current_gpu(int index) noexcept : before_(fake_nccl::make_current(index)) {}
+  current_gpu(const current_gpu&) = delete;
+  current_gpu& operator=(const current_gpu&) = delete;
+  ~current_gpu() { fake_nccl::make_current(before_); }
+
+private:
+  std::optional<int> before_;
+};
+
+} // namespace
 
 host_gpu::host_gpu(int index, std::size_t memory, std::shared_ptr<fake_nccl> library)
     : index_(index), library_(std::move(library)), inner_(host_device_options{.memory = memory}) {}
@@ -17,7 +33,7 @@ host_gpu::~host_gpu() {
 }
 
 std::string host_gpu::bus_id() const {
-  return "0000:0" + std::to_string(index_) + ":00.0";
+  return bus_known_ ? "0000:0" + std::to_string(index_) + ":00.0" : std::string();
 }
 
 void* host_gpu::native_stream(stream_id stream) const {
@@ -31,7 +47,13 @@ stream_id host_gpu::adopt_stream(void*, std::string_view) {
 
 void host_gpu::gather(stream_id stream, operation_tag, std::uint64_t,
                       const std::function<void(void* native)>& enqueue) {
+  const current_gpu current(index_);
   enqueue(native_stream(stream));
+}
+
+host_thread_id host_gpu::enter(host_thread_id thread) noexcept {
+  fake_nccl::make_current(thread == host_thread_id{} ? std::nullopt : std::optional(index_));
+  return inner_.enter(thread);
 }
 
 stream_id host_gpu::create_stream(std::string_view name) {

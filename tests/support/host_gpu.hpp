@@ -22,6 +22,9 @@ public:
   host_gpu(int index, std::size_t memory, std::shared_ptr<fake_nccl> library);
   ~host_gpu() override;
 
+  /// As if the address on the bus could not be found out.
+  void hide_bus_id() noexcept { bus_known_ = false; }
+
   [[nodiscard]] int index() const noexcept override { return index_; }
   [[nodiscard]] std::string bus_id() const override;
   [[nodiscard]] void* native_stream(stream_id stream) const override;
@@ -74,7 +77,7 @@ public:
   void destroy_host_thread(host_thread_id thread) noexcept override {
     inner_.destroy_host_thread(thread);
   }
-  host_thread_id enter(host_thread_id thread) noexcept override { return inner_.enter(thread); }
+  host_thread_id enter(host_thread_id thread) noexcept override;
   [[nodiscard]] causal_stamp stamp() override { return inner_.stamp(); }
   void observe(const causal_stamp& stamp) override { inner_.observe(stamp); }
   void spend(nanoseconds span) override { inner_.spend(span); }
@@ -85,6 +88,7 @@ public:
 
 private:
   int index_;
+  bool bus_known_ = true;
   std::shared_ptr<fake_nccl> library_;
   host_device inner_;
   mutable std::mutex mutex_;

@@ -13,9 +13,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,7 +32,7 @@ constexpr auto patience_to_abort = std::chrono::seconds(10);
 struct credentials {
   int version = 0;
   std::string machine; ///< Since it booted.
-  std::string gpu;     ///< Its address on the bus of the machine.
+  std::string gpu;     ///< Its address on the bus of the machine. Empty: not known.
 };
 
 std::string to_text(const credentials& own) {
@@ -61,7 +63,7 @@ result<void> compare(const contributions& brought) {
                                             version_text(ranks[0].version) +
                                             "; all ranks need the same version"));
     for (std::size_t other = 0; other < rank; ++other)
-      if (ranks[other].machine == own.machine && ranks[other].gpu == own.gpu)
+      if (!own.gpu.empty() && ranks[other].machine == own.machine && ranks[other].gpu == own.gpu)
         return tl::unexpected(about(rank, "rank " + std::to_string(other) + " and rank " +
                                               std::to_string(rank) + " are both on GPU " + own.gpu +
                                               " of one machine; each rank needs a GPU of its own"));
@@ -69,7 +71,8 @@ result<void> compare(const contributions& brought) {
   return {};
 }
 
-/// Returns the name under which NCCL connects the ranks, which rank 0 makes.
+/// Returns the name under which NCCL connects the ranks, which rank 0 makes. The current device is
+/// the rank's.
 result<ncclUniqueId> share_id(const api& library, rendezvous& meeting,
                               const nccl_communicator_options& options) {
   ncclUniqueId id{};
@@ -85,6 +88,17 @@ result<ncclUniqueId> share_id(const api& library, rendezvous& meeting,
     return tl::unexpected(failure{.code = errc::internal, .detail = "rank 0 brought no NCCL id"});
   std::memcpy(id.internal, brought->front().data(), sizeof(id.internal));
   return id;
+}
+
+/// NCCL takes this variable for more than it is told: with 1 there no call would have a deadline.
+result<void> require_no_blocking() {
+  const auto* const value = std::getenv("NCCL_COMM_BLOCKING");
+  if (value == nullptr || std::string_view(value) == "0")
+    return {};
+  return tl::unexpected(
+      failure{.code = errc::unsupported,
+              .detail = "NCCL_COMM_BLOCKING is '" + std::string(value) +
+                        "', by which NCCL may wait for ever for a rank; unset it, or set it to 0"});
 }
 
 /// Starts to connect: NCCL goes on by itself. The current device is the rank's.
@@ -111,7 +125,7 @@ bool gather_first(rank_link& link, cuda_device& device, clock::time_point deadli
   const stream first(device, "nccl connect");
   try {
     link.all_gather(first.id(), bytes.bytes().last(ranks), bytes.bytes().first(1),
-                    {.what = "connect"});
+                    {.what = "connect"}, deadline);
     if (link.await_idle(deadline))
       return true;
   } catch (const device_error&) {
@@ -150,6 +164,8 @@ private:
   }
 
   result<std::unique_ptr<communicator>> connect() {
+    if (auto free = require_no_blocking(); !free)
+      return tl::unexpected(free.error());
     if (auto fit = compare_credentials(); !fit)
       return tl::unexpected(fit.error());
     auto exchange = connect_exchange(*meeting_, {.name = options_->name,
@@ -161,12 +177,12 @@ private:
       return tl::unexpected(exchange.error());
     group_ = std::make_shared<peer_group>(std::move(exchange->shared),
                                           exchange->all_here ? nullptr : meeting_);
-    const auto id = share_id(*library_, *meeting_, *options_);
-    if (!id)
-      return tl::unexpected(id.error());
 
     const host_thread me(*device_, "nccl");
     const host_thread::scope current(me);
+    const auto id = share_id(*library_, *meeting_, *options_);
+    if (!id)
+      return tl::unexpected(id.error());
     const auto comm = start_comm(*library_, *group_, *id);
     if (!comm)
       return tl::unexpected(comm.error());

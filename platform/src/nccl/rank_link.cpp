@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <thread>
 #include <utility>
@@ -114,7 +115,7 @@ bool rank_link::await_idle(time_point deadline) {
 }
 
 void rank_link::all_gather(stream_id stream, mutable_bytes output, const_bytes shard,
-                           operation_tag tag) {
+                           operation_tag tag, std::optional<time_point> deadline) {
   if (forked())
     throw refusal();
   const auto lock = std::scoped_lock(issuing_);
@@ -125,7 +126,8 @@ void rank_link::all_gather(stream_id stream, mutable_bytes output, const_bytes s
                             .tag = tag,
                             .arrived = some_event(),
                             .done = some_event(),
-                            .issued = clock::now()};
+                            .issued = clock::now(),
+                            .deadline = deadline};
     issue(stream, output, shard, made);
     ++next_;
   } catch (const device_error& error) {
@@ -216,7 +218,7 @@ event_id rank_link::some_event() {
   return free;
 }
 
-void rank_link::watch() noexcept {
+void rank_link::watch_to_the_end() {
   try {
     while (watch_on())
       pause();
@@ -224,7 +226,19 @@ void rank_link::watch() noexcept {
     auto reason = error.reason();
     reason.rank = reason.rank.value_or(rank_);
     group_->fail(reason);
+  } catch (const std::exception& error) {
+    group_->fail({.code = errc::internal,
+                  .detail = std::string("the thread that watches NCCL ended: ") + error.what(),
+                  .rank = rank_});
   }
+}
+
+// The device stays current on this thread, which ends with it: once the link is abandoned there is
+// no device to go back from.
+void rank_link::watch() noexcept {
+  const auto me = device_->create_host_thread("nccl watch");
+  device_->enter(me);
+  watch_to_the_end();
   close();
   group_->relay();
   {
@@ -237,6 +251,8 @@ void rank_link::watch() noexcept {
       device_->destroy_event(made);
     events_.clear();
     orders_.clear();
+    device_->enter({});
+    device_->destroy_host_thread(me);
     finished_ = true;
   }
   changed_.notify_all();
@@ -286,7 +302,7 @@ bool rank_link::advance(const order& first) {
 
 void rank_link::expect_soon(const order& first, time_point since) {
   const auto now = clock::now();
-  if (now - since > patience_)
+  if (now > first.deadline.value_or(since + patience_))
     group_->fail({.code = errc::deadline_exceeded,
                   .detail = "collective " + std::to_string(first.number) + " did not end on rank " +
                             std::to_string(rank_) + " in time"});

@@ -38,8 +38,10 @@ public:
   [[nodiscard]] bool await_connected(time_point deadline);
 
   /// See `communicator::all_gather`. The first is number 0. Waits while NCCL is still about to
-  /// enqueue it, which it is until all ranks have come where it connects them anew.
-  void all_gather(stream_id stream, mutable_bytes output, const_bytes shard, operation_tag tag);
+  /// enqueue it, which it is until all ranks have come where it connects them anew. Fails the group
+  /// if it has not ended by `deadline`, or without one in the patience that the link has.
+  void all_gather(stream_id stream, mutable_bytes output, const_bytes shard, operation_tag tag,
+                  std::optional<time_point> deadline = std::nullopt);
 
   /// Returns once all collectives have ended. False as of `await_connected`.
   [[nodiscard]] bool await_idle(time_point deadline);
@@ -77,6 +79,7 @@ private:
     event_id arrived; ///< Of this rank's stream at the collective.
     event_id done;
     time_point issued;
+    std::optional<time_point> deadline;                ///< Nothing: as the patience is.
     bool enqueued = false;                             ///< `done` has been recorded.
     std::optional<time_point> all_came = std::nullopt; ///< The ranks of this machine, when.
   };
@@ -94,6 +97,7 @@ private:
   /// Returns whether the order has got on.
   [[nodiscard]] bool advance(const order& first);
   void expect_soon(const order& first, time_point since);
+  void watch_to_the_end();
   void pause();
   void close() noexcept;
   [[nodiscard]] bool finalize(ncclComm_t comm) noexcept;

@@ -35,7 +35,8 @@ public:
   /// Enqueues a collective and returns: once the stream of every rank has come here, `output`
   /// receives the shards of all ranks in the order of the ranks. The stream's later work is ordered
   /// after it, and so is, on this rank, what all ranks enqueued before theirs. Both ranges stay
-  /// valid, and the shard unchanged, until it has run.
+  /// valid, and the shard unchanged, until it has run. May wait for the other ranks before it
+  /// enqueues, as long as the group has patience.
   /// @pre `output.size() == size() * shard.size()`, `shard.size()` is the same on every rank, and
   ///      the two do not overlap
   /// @throws device_error `transfer_aborted` with the first cause once the group has failed
