@@ -54,8 +54,9 @@ void add_ranks(std::vector<start_step>& steps, caf::actor_system& system,
                const std::shared_ptr<crew>& who) {
   steps.push_back(
       {.name = "comm_stream_worker", .spawn = [&system, target, ranks, who]() -> child_actor {
-         return who->gathers = spawn_comm_stream_worker(system, target, ranks.gathers, who->copies,
-                                                        who->supervisor);
+         return who->gathers =
+                    spawn_comm_stream_worker(system, threading::own_thread, target, ranks.gathers,
+                                             who->copies, who->supervisor);
        }});
   steps.push_back({.name = "rank_gate", .spawn = [&system, ranks, who]() -> child_actor {
                      return who->gate = spawn_rank_gate(system, threading::own_thread,

@@ -40,10 +40,14 @@ copy_stream_actor spawn_copy_stream_worker(caf::actor_system& system, std::share
   return system.spawn<copy_stream_worker>(std::move(owner), supervisor);
 }
 
-comm_stream_actor spawn_comm_stream_worker(caf::actor_system& system, std::shared_ptr<device> owner,
+comm_stream_actor spawn_comm_stream_worker(caf::actor_system& system, threading where,
+                                           std::shared_ptr<device> owner,
                                            std::shared_ptr<communicator> ranks,
                                            const copy_stream_actor& copies,
                                            const supervisor_actor& supervisor) {
+  if (where == threading::own_thread)
+    return system.spawn<comm_stream_worker, caf::detached>(std::move(owner), std::move(ranks),
+                                                           copies, supervisor);
   return system.spawn<comm_stream_worker>(std::move(owner), std::move(ranks), copies, supervisor);
 }
 

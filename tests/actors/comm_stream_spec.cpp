@@ -60,7 +60,8 @@ transfer_plan gathered_by_two(transfer_plan plan) {
 struct comm_rig {
   comm_rig() {
     copies = spawn_copy_stream_worker(world.system(), gpu, supervisor);
-    subject = spawn_comm_stream_worker(world.system(), gpu, ranks, copies, supervisor);
+    subject =
+        spawn_comm_stream_worker(world.system(), threading::pooled, gpu, ranks, copies, supervisor);
     std::vector<mutable_bytes> slots(plan.blocks.size());
     for (auto& each : slots)
       each = memory.carve(plan.slot_bytes);

@@ -44,6 +44,71 @@ TEST_CASE("ranks gather their blocks from each other, and every block has its by
   CHECK(ranks.races() == 0);
 }
 
+/// A rank's end that waits in each gather until it is told to go on, as NCCL may.
+class waiting_communicator final : public communicator {
+public:
+  explicit waiting_communicator(std::shared_ptr<communicator> inner) : inner_(std::move(inner)) {}
+
+  [[nodiscard]] int rank() const noexcept override { return inner_->rank(); }
+  [[nodiscard]] int size() const noexcept override { return inner_->size(); }
+  void all_gather(stream_id stream, mutable_bytes output, const_bytes shard,
+                  operation_tag tag) override {
+    come_.test_and_set();
+    come_.notify_all();
+    go_on_.wait(false);
+    inner_->all_gather(stream, output, shard, tag);
+  }
+  void abort(const failure& cause) noexcept override { inner_->abort(cause); }
+  [[nodiscard]] std::optional<failure> asynchronous_failure() const override {
+    return inner_->asynchronous_failure();
+  }
+
+  void await_gather() const { come_.wait(false); }
+  void go_on() {
+    go_on_.test_and_set();
+    go_on_.notify_all();
+  }
+
+private:
+  std::shared_ptr<communicator> inner_;
+  std::atomic_flag come_;
+  std::atomic_flag go_on_;
+};
+
+TEST_CASE("a gather that waits for other ranks holds up no other actor, and a stop ends in time",
+          "[actors][ranks]") {
+  auto ends = sim_ranks(2, 2s);
+  std::vector<std::shared_ptr<waiting_communicator>> waiting;
+  std::vector<std::unique_ptr<rank>> ranks;
+  for (auto& [gpu, own] : ends) {
+    waiting.push_back(std::make_shared<waiting_communicator>(own.gathers));
+    own.gathers = waiting.back();
+    ranks.push_back(std::make_unique<rank>(gpu, own));
+  }
+  std::vector<std::thread> models;
+  for (auto& own : ranks)
+    models.emplace_back([&own] {
+      try {
+        static_cast<void>(own->subject.start() &&
+                          own->subject.enable(own->pipeline, config_of(all_gathered)) &&
+                          own->request(1));
+      } catch (const ferry_error&) {
+        // The stop of a rank ended the run of both.
+      }
+    });
+  waiting[0]->await_gather();
+
+  const auto stopped = ranks[0]->subject.stop(1s);
+
+  for (auto& each : waiting)
+    each->go_on();
+  for (auto& model : models)
+    model.join();
+  REQUIRE_FALSE(stopped);
+  CHECK_THAT(stopped.error().detail, Catch::StartsWith("late to stop: "));
+  CHECK(ranks[0]->subject.stop(10s));
+}
+
 TEST_CASE("all ranks make the same gathers, and each copies its part alone", "[actors][ranks]") {
   group ranks(4, kind::sim);
   std::vector<offload_state> states(4);

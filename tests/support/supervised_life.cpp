@@ -158,8 +158,8 @@ std::vector<start_step> supervised_life::rank_steps() {
   return {
       {"comm_stream_worker",
        [this, &system]() -> child_actor {
-         return gathers_ = faults_.wire(
-                    spawn_comm_stream_worker(system, gpu_, ranks_->gathers, copies_, supervisor_));
+         return gathers_ = faults_.wire(spawn_comm_stream_worker(
+                    system, threading::pooled, gpu_, ranks_->gathers, copies_, supervisor_));
        }},
       {"rank_gate",
        [this, &system]() -> child_actor {

@@ -105,8 +105,8 @@ struct start_step {
                                                          std::shared_ptr<device> owner,
                                                          const supervisor_actor& supervisor);
 
-/// `ranks` is used by nobody else.
-[[nodiscard]] comm_stream_actor spawn_comm_stream_worker(caf::actor_system& system,
+/// `ranks` is used by nobody else. It may wait for other ranks before it enqueues a gather.
+[[nodiscard]] comm_stream_actor spawn_comm_stream_worker(caf::actor_system& system, threading where,
                                                          std::shared_ptr<device> owner,
                                                          std::shared_ptr<communicator> ranks,
                                                          const copy_stream_actor& copies,
