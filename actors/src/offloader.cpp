@@ -97,8 +97,9 @@ void offloader::drain(const drain_child& message) {
 }
 
 caf::result<answered> offloader::release(const release_child& message) {
+  // Who asks again has given up on the first answer, and gets that of the release under way.
   if (releasing_.pending())
-    throw ferry_error{{errc::busy, "the offloader is being released already"}};
+    deliver_release({errc::deadline_exceeded, "asked to release once more"});
   release_until_ = std::chrono::steady_clock::now() + message.deadline;
   release_attempts_ = most_undo_attempts;
   releasing_ = make_response_promise<answered>();

@@ -253,6 +253,11 @@ TEST_CASE("a parked component still says where and in what type it computes", "[
   CHECK(pipeline.compute_dtype("transformer") == at::kBFloat16);
   CHECK(model->named_parameters()["weight"].numel() == 16);
   CHECK_THROWS_AS(pipeline.compute_device("vae"), ferry_error);
+
+  const torch_pipeline elsewhere({.type_name = "test",
+                                  .components = {{"transformer", model}},
+                                  .compute_device = at::Device(at::kCUDA, 1)});
+  CHECK(elsewhere.compute_device("transformer") == at::Device(at::kCUDA, 1));
 }
 
 TEST_CASE("a single parameter at the root is a unit", "[torch][pipeline]") {
