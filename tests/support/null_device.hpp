@@ -52,7 +52,7 @@ private:
   [[nodiscard]] std::atomic<std::uint64_t>& bytes_of(memory_kind kind) noexcept;
 
   device_traits traits_{.name = "null",
-                        .computes_on_host = false,
+                        .computes_on_host = true,
                         .virtual_time = false,
                         .wants_pinned_sources = false};
   std::atomic<std::uint32_t> last_id_ = 0;
