@@ -8,6 +8,10 @@ set -euo pipefail
 cd "$(dirname "$0")"
 source cmake/setup.sh
 
+if [ $# -gt 1 ]; then
+    printf 'test.sh: takes one option, got %s: %s\n' "$#" "$*" >&2
+    exit 2
+fi
 ci=false
 gpu=false
 case "${1:-}" in
