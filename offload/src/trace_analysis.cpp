@@ -189,10 +189,10 @@ void detective::blame_start(late_block& of, const start& at) const {
   }
   if (at.before != nullptr && at.link_free > at.needed) {
     of.cause = wait_cause::link_busy;
-    of.by_block = at.before->block;
-    const auto whose = at.before->block == operation_tag::no_block
-                           ? "'" + std::string(at.before->what) + "'"
-                           : name(at.before->block);
+    const bool of_block = at.before->block != operation_tag::no_block;
+    if (of_block)
+      of.by_block = at.before->block;
+    const auto whose = of_block ? name(at.before->block) : "'" + std::string(at.before->what) + "'";
     of.why = (at.first->kind == operation_kind::gather ? "ranks were gathering "
                                                        : "the link was busy with ") +
              whose + " until " + milliseconds(at.link_free - at.needed) + " after it was needed";

@@ -168,6 +168,18 @@ TEST_CASE("a block whose copy came behind another one's was late because the lin
   CHECK(late.by_block == 1);
 }
 
+TEST_CASE("a link that was busy with no block names none", "[offload][trace_analysis]") {
+  const auto late = last_late(story{}
+                                  .copy(0, 0, 2)
+                                  .copy(operation_tag::no_block, 2, 4)
+                                  .copy(1, 4, 6)
+                                  .use(0, 2, 2, 5)
+                                  .use(1, 5, 6, 7));
+
+  CHECK(late.cause == wait_cause::link_busy);
+  CHECK_FALSE(late.by_block.has_value());
+}
+
 TEST_CASE("a block whose slot another one held was late because of it",
           "[offload][trace_analysis]") {
   const auto late = last_late(story{}
