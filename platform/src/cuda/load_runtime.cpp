@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cuda/runtime_api.hpp"
+#include "shared_library.hpp"
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <string>
 
 // Through a second macro, so that a name that is itself a macro is spelt as the library has it.
@@ -15,19 +15,7 @@
 namespace ferry::cuda {
 namespace {
 
-constexpr std::string_view library_dirs = FERRY_CUDA_LIBRARY_DIRS; // Between colons.
-
 const std::string soname = "libcudart.so." + std::to_string(CUDART_VERSION / 1000);
-
-void* open_beside(std::string_view dirs, const std::string& name) {
-  while (!dirs.empty()) {
-    const auto dir = dirs.substr(0, dirs.find(':'));
-    dirs.remove_prefix(std::min(dirs.size(), dir.size() + 1));
-    if (auto* const opened = ::dlopen((std::string(dir) + "/" + name).c_str(), RTLD_NOW))
-      return opened;
-  }
-  return nullptr;
-}
 
 void* open_driver() noexcept {
   static auto* const opened = ::dlopen("libcuda.so.1", RTLD_NOW);
@@ -54,21 +42,13 @@ result<runtime_api> fill_runtime(const symbol_lookup& look_up, std::string_view 
 }
 
 result<runtime_api> load_runtime() {
-  auto* library = ::dlopen(soname.c_str(), RTLD_NOW | RTLD_NOLOAD);
-  if (library == nullptr)
-    library = open_beside(library_dirs, soname);
-  if (library == nullptr)
-    library = ::dlopen(soname.c_str(), RTLD_NOW);
-  if (library == nullptr) {
-    const auto* const said = ::dlerror();
+  const auto library = open_shared_library(soname, FERRY_CUDA_LIBRARY_DIRS);
+  if (!library)
     return tl::unexpected(
         failure{.code = errc::unsupported,
-                .detail = "the CUDA runtime library " + soname + " cannot be loaded (" +
-                          (said == nullptr ? "no reason given" : said) +
-                          "), also not from " FERRY_CUDA_LIBRARY_DIRS
+                .detail = "the CUDA runtime library " + library.error() +
                           "; install it or put its directory in LD_LIBRARY_PATH"});
-  }
-  auto filled = fill_runtime([=](const char* name) { return ::dlsym(library, name); }, soname);
+  auto filled = fill_runtime([&](const char* name) { return ::dlsym(*library, name); }, soname);
   if (auto* const driver = open_driver(); filled && driver != nullptr)
     filled->cuDevicePrimaryCtxGetState =
         reinterpret_cast<decltype(filled->cuDevicePrimaryCtxGetState)>(

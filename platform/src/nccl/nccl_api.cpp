@@ -5,10 +5,10 @@
 
 #include "ferry/platform/nccl_communicator.hpp"
 #include "nccl/nccl_check.hpp"
+#include "shared_library.hpp"
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace ferry::nccl {
@@ -18,16 +18,6 @@ const std::string soname = "libnccl.so." + std::to_string(NCCL_MAJOR);
 
 /// The first with communicators that do not block.
 constexpr int oldest = NCCL_VERSION(2, 14, 0);
-
-void* open_beside(std::string_view dirs, const std::string& name) {
-  while (!dirs.empty()) {
-    const auto dir = dirs.substr(0, dirs.find(':'));
-    dirs.remove_prefix(std::min(dirs.size(), dir.size() + 1));
-    if (auto* const opened = ::dlopen((std::string(dir) + "/" + name).c_str(), RTLD_NOW))
-      return opened;
-  }
-  return nullptr;
-}
 
 result<api> load_usable() {
   auto loaded = load_api(soname, FERRY_NCCL_LIBRARY_DIRS);
@@ -57,21 +47,13 @@ result<api> fill_api(const symbol_lookup& look_up, std::string_view library) {
 }
 
 result<api> load_api(const std::string& library, std::string_view dirs) {
-  auto* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
-  if (handle == nullptr)
-    handle = open_beside(dirs, library);
-  if (handle == nullptr)
-    handle = ::dlopen(library.c_str(), RTLD_NOW);
-  if (handle == nullptr) {
-    const auto* const said = ::dlerror();
+  const auto opened = open_shared_library(library, dirs);
+  if (!opened)
     return tl::unexpected(failure{
         .code = errc::unsupported,
-        .detail = "the NCCL library " + library + " cannot be loaded (" +
-                  (said == nullptr ? "no reason given" : said) + "), also not from '" +
-                  std::string(dirs) +
-                  "'; ranks on GPUs need it: install it or put its directory in LD_LIBRARY_PATH"});
-  }
-  return fill_api([=](const char* name) { return ::dlsym(handle, name); }, library);
+        .detail = "the NCCL library " + opened.error() +
+                  "; ranks on GPUs need it: install it or put its directory in LD_LIBRARY_PATH"});
+  return fill_api([&](const char* name) { return ::dlsym(*opened, name); }, library);
 }
 
 const result<api>& loaded_api() {
