@@ -5,7 +5,8 @@
 
 // The contract of `communicator` as test cases. They run for every type that
 // FERRY_COMMUNICATOR_SUBJECTS lists, which whoever includes this file defines before. A subject
-// connects ranks with `static ferry::test::rank_group open(int size, ferry::nanoseconds patience)`.
+// connects ranks with `static ferry::test::connected_ranks open(int size, ferry::nanoseconds
+// patience)`.
 
 #include <ferry/platform/error.hpp>
 #include <ferry/platform/event.hpp>

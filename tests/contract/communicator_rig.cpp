@@ -21,7 +21,7 @@ memory_block some(device& owner, memory_kind kind, std::size_t bytes) {
 
 } // namespace
 
-void on_all_ranks(const rank_group& group, const std::function<void(int rank)>& body) {
+void on_all_ranks(const connected_ranks& group, const std::function<void(int rank)>& body) {
   std::vector<std::future<void>> threads;
   for (std::size_t rank = 0; rank < group.devices.size(); ++rank)
     threads.push_back(std::async(std::launch::async, body, static_cast<int>(rank)));
@@ -35,7 +35,7 @@ rank_at_work::rank_at_work(device& owner, communicator& end, std::size_t shard_b
       output_(some(owner, memory_kind::device, shard_bytes * static_cast<std::size_t>(end.size()))),
       queue_(owner, "rank " + std::to_string(end.rank())) {}
 
-rank_at_work at_work(const rank_group& group, int rank, std::size_t shard_bytes) {
+rank_at_work at_work(const connected_ranks& group, int rank, std::size_t shard_bytes) {
   const auto position = static_cast<std::size_t>(rank);
   return {*group.devices[position], *group.ends[position], shard_bytes};
 }

@@ -16,13 +16,13 @@
 namespace ferry::test {
 
 /// The ranks of one group, rank 0 first.
-struct rank_group {
+struct connected_ranks {
   std::vector<std::unique_ptr<device>> devices;
   std::vector<std::unique_ptr<communicator>> ends;
 };
 
 /// Runs `body(rank)` for every rank on a thread of its own, and returns when all have ended.
-void on_all_ranks(const rank_group& group, const std::function<void(int rank)>& body);
+void on_all_ranks(const connected_ranks& group, const std::function<void(int rank)>& body);
 
 /// One rank at work, on one stream. Used by one thread.
 class rank_at_work {
@@ -61,7 +61,7 @@ private:
 };
 
 /// Returns one rank of `group` at work.
-[[nodiscard]] rank_at_work at_work(const rank_group& group, int rank, std::size_t shard_bytes);
+[[nodiscard]] rank_at_work at_work(const connected_ranks& group, int rank, std::size_t shard_bytes);
 
 /// Returns what `rank` shows in `round`: bytes that differ between ranks, rounds and places.
 [[nodiscard]] std::vector<std::byte> shard_of(int rank, std::uint32_t round, std::size_t bytes);

@@ -28,12 +28,12 @@ std::string why_too_few_gpus() {
 } // namespace
 
 struct ranks_on_gpus {
-  static rank_group open(int size, nanoseconds patience) {
+  static connected_ranks open(int size, nanoseconds patience) {
     std::vector<int> indices;
     for (int index = 0; index < size; ++index)
       indices.push_back(index);
     auto joined = join_on_gpus(indices, patience);
-    rank_group group;
+    connected_ranks group;
     for (auto& gpu : joined.gpus)
       group.devices.push_back(std::move(gpu));
     for (auto& end : joined.ends)

@@ -16,7 +16,7 @@ namespace ferry::test {
 TEST_CASE("one rank gathers its own shard through NCCL", "[gpu][nccl]") {
   auto joined = join_on_gpus({0}, std::chrono::minutes(1));
   REQUIRE(joined.ends.front());
-  rank_group group;
+  connected_ranks group;
   group.devices.push_back(std::move(joined.gpus.front()));
   group.ends.push_back(std::move(*joined.ends.front()));
   auto own = at_work(group, 0, 5 << 20);
@@ -34,7 +34,7 @@ TEST_CASE("a rank that is aborted refuses collectives, is closed, and its GPU go
           "[gpu][nccl]") {
   auto joined = join_on_gpus({0}, std::chrono::minutes(1));
   REQUIRE(joined.ends.front());
-  rank_group group;
+  connected_ranks group;
   group.devices.push_back(std::move(joined.gpus.front()));
   group.ends.push_back(std::move(*joined.ends.front()));
   auto own = at_work(group, 0, 4096);

@@ -15,11 +15,11 @@
 namespace ferry::test {
 
 struct ranks_on_sim {
-  static rank_group open(int size, nanoseconds patience) {
+  static connected_ranks open(int size, nanoseconds patience) {
     auto options = sim_options{};
     options.memory = std::size_t{64} << 20;
     const auto machine = make_sim_machine(options.seed);
-    rank_group group;
+    connected_ranks group;
     std::vector<sim_device*> devices;
     for (int rank = 0; rank < size; ++rank) {
       auto opened = std::make_unique<sim_device>(machine, "sim:" + std::to_string(rank), options);
@@ -31,7 +31,7 @@ struct ranks_on_sim {
   }
 };
 
-inline std::vector<host_device*> add_host_devices(rank_group& group, int size) {
+inline std::vector<host_device*> add_host_devices(connected_ranks& group, int size) {
   std::vector<host_device*> devices;
   for (int rank = 0; rank < size; ++rank) {
     auto opened =
@@ -43,8 +43,8 @@ inline std::vector<host_device*> add_host_devices(rank_group& group, int size) {
 }
 
 struct ranks_on_host {
-  static rank_group open(int size, nanoseconds patience) {
-    rank_group group;
+  static connected_ranks open(int size, nanoseconds patience) {
+    connected_ranks group;
     const auto devices = add_host_devices(group, size);
     group.ends = make_host_communicators(devices, patience);
     return group;
@@ -53,8 +53,8 @@ struct ranks_on_host {
 
 /// Ranks that join as processes do, although they are threads of this one.
 struct ranks_that_join {
-  static rank_group open(int size, nanoseconds patience) {
-    rank_group group;
+  static connected_ranks open(int size, nanoseconds patience) {
+    connected_ranks group;
     const auto devices = add_host_devices(group, size);
     const auto meetings = make_memory_rendezvous(size);
     std::vector<std::future<result<std::unique_ptr<communicator>>>> joining;

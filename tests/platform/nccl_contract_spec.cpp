@@ -8,7 +8,7 @@ namespace ferry::test {
 
 /// Ranks through NCCL, as far as a fake can be it.
 struct ranks_on_nccl {
-  static rank_group open(int size, nanoseconds patience) {
+  static connected_ranks open(int size, nanoseconds patience) {
     return nccl_ranks(size, {.patience = patience}).take();
   }
 };

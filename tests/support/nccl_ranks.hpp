@@ -56,8 +56,8 @@ public:
   }
 
   /// Gives away the devices and ends.
-  [[nodiscard]] rank_group take() {
-    rank_group group;
+  [[nodiscard]] connected_ranks take() {
+    connected_ranks group;
     for (auto& gpu : gpus)
       group.devices.push_back(std::move(gpu));
     group.ends = std::move(ends);
