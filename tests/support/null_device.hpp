@@ -12,7 +12,7 @@ namespace ferry::test {
 /// A device on which every operation is free and every event is ready: what is left of a program's
 /// time is the cost of its own control. Copies move nothing. Memory is address space that costs
 /// nothing until it is touched, without a ceiling. Thread-safe.
-class null_device final : public device {
+class null_device : public device {
 public:
   [[nodiscard]] const device_traits& traits() const noexcept override { return traits_; }
   [[nodiscard]] mutable_bytes allocate(memory_kind kind, std::size_t bytes) override;
