@@ -6,9 +6,9 @@
 #include <ferry/platform/log.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
 
-#include "config_option.hpp"
 #include "plan_rates.hpp"
 
+#include <array>
 #include <utility>
 
 namespace ferry {
@@ -38,14 +38,44 @@ std::string options_text(const planned_configuration& plan) {
   return text;
 }
 
-result<offload_config> choose_config(const run_options& options, const diffusion_model& model,
-                                     const request& asked, device& target, std::size_t ranks) {
+result<void> check_beside_automatic(const legacy_options& beside) {
+  const legacy_options unset;
+  const std::array given = {
+      std::pair{"--enable-cpu-offload", beside.enable_cpu_offload},
+      std::pair{"--enable-layerwise-offload", beside.enable_layerwise_offload},
+      std::pair{"--enable-distributed-layerwise-offload",
+                beside.enable_distributed_layerwise_offload},
+      std::pair{"--dlo-no-use-allgather", !beside.dlo_use_allgather},
+      std::pair{"--dlo-resident-layers", beside.dlo_resident_layers != unset.dlo_resident_layers},
+      std::pair{"--dlo-chunk-size-mb", beside.dlo_chunk_size_mb != unset.dlo_chunk_size_mb},
+      std::pair{"--dlo-pin-budget-gb", beside.dlo_pin_budget_gb.has_value()},
+      std::pair{"--dlo-pin-failure-policy",
+                beside.dlo_pin_failure_policy != unset.dlo_pin_failure_policy},
+      std::pair{"--no-pin-memory", !beside.pin_cpu_memory},
+  };
+  for (const auto& [option, is_given] : given)
+    if (is_given)
+      return tl::unexpected(
+          failure{.code = errc::invalid_config,
+                  .detail = std::string(option) +
+                            " is given beside --config auto, which chooses everything by itself; "
+                            "leave it out, or take a configuration that ferry plan prints"});
+  return {};
+}
+
+result<planned_configuration> choose_config(const run_options& options,
+                                            const diffusion_model& model, const request& asked,
+                                            std::optional<std::uint64_t> device_memory,
+                                            device& target, std::size_t ranks) {
   auto rates = read_rates({.model = options.sim_model});
   if (!rates)
     return tl::unexpected(rates.error());
   if (!target.traits().virtual_time)
-    if (auto measured =
-            measure_rates(options.checkpoint, target.traits().name, options.sim_model, *rates);
+    if (auto measured = measure_rates({.checkpoint = options.checkpoint,
+                                       .device = target.traits().name,
+                                       .device_memory = device_memory,
+                                       .sim_model = options.sim_model},
+                                      *rates);
         !measured)
       return tl::unexpected(measured.error());
   const torch_pipeline subject(model.description());
@@ -54,18 +84,14 @@ result<offload_config> choose_config(const run_options& options, const diffusion
                                .ranks = ranks,
                                .steps = static_cast<std::size_t>(asked.steps),
                                .passes = model.passes_per_step(asked)};
-  const auto plans = plan_configurations(subject, question);
+  auto plans = plan_configurations(subject, question);
   if (!plans)
     return tl::unexpected(plans.error());
-  const auto& best = plans->front();
+  auto& best = plans->front();
   const auto text = options_text(best);
   log(log_level::info, "ferry.app",
       "choose configuration " + (text.empty() ? "nothing is offloaded" : text));
-  if (best.compact.empty())
-    return best.config;
-  auto beside = options.legacy;
-  beside.dlo_chunk_size_mb = static_cast<std::int64_t>(best.config.chunk_bytes / bytes_in_mib);
-  return read_config(best.compact, beside);
+  return std::move(best);
 }
 
 } // namespace ferry

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include <ferry/offload/config.hpp>
+#include <ferry/offload/config_legacy.hpp>
 #include <ferry/offload/planner.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
@@ -12,6 +12,7 @@
 #include "run_options.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -27,12 +28,14 @@ inline constexpr const char* automatic_config = "auto";
 /// Returns the options of `ferry run` that ask for a planned configuration.
 [[nodiscard]] std::string options_text(const planned_configuration& plan);
 
+/// Refuses options that say themselves what the planner is to choose.
+[[nodiscard]] result<void> check_beside_automatic(const legacy_options& beside);
+
 /// Returns the best configuration for a run of `asked` on `ranks` devices like `target`: on `sim`
-/// by its model, elsewhere by what a request took. Says in the log which one.
+/// by its model, elsewhere by what a request took in `device_memory`. Says in the log which one.
 /// @return as of `plan_configurations` and `measure_rates`
-[[nodiscard]] result<offload_config> choose_config(const run_options& options,
-                                                   const diffusion_model& model,
-                                                   const request& asked, device& target,
-                                                   std::size_t ranks);
+[[nodiscard]] result<planned_configuration>
+choose_config(const run_options& options, const diffusion_model& model, const request& asked,
+              std::optional<std::uint64_t> device_memory, device& target, std::size_t ranks);
 
 } // namespace ferry

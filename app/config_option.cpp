@@ -5,6 +5,8 @@
 
 #include <ferry/platform/log.hpp>
 
+#include <strings.h>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -32,7 +34,9 @@ result<std::optional<std::string>> text_of(const std::optional<std::string>& giv
 /// Points at the mistake behind text that is no JSON but the name of a file.
 failure explain(failure wrong, const std::string& given) {
   std::error_code ignored;
-  if (std::filesystem::is_regular_file(given, ignored))
+  if (given.size() == 4 && ::strcasecmp(given.c_str(), "auto") == 0)
+    wrong.detail = "--config is '" + given + "'; write --config auto, in small letters";
+  else if (std::filesystem::is_regular_file(given, ignored))
     wrong.detail = "--config is '" + given + "', which is a file; write --config @" + given;
   else if (given.ends_with(".json"))
     wrong.detail = "--config is '" + given + "', which is no JSON; for a file of that name write " +

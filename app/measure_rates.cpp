@@ -14,6 +14,7 @@
 #include "plan_rates.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -67,7 +69,8 @@ public:
   }
   void on_stream(stream_id, std::string_view) override {}
 
-  /// Puts what was seen of blocks that are called `paths` into `rates`.
+  /// Puts what was seen of blocks that are called `paths` into `rates`: the bodies of those of
+  /// denoisers, which have no empty path.
   void put_into(machine_rates& rates, const std::vector<std::string>& paths) {
     const std::lock_guard lock(mutex_);
     if (!links_.empty()) {
@@ -77,7 +80,7 @@ public:
     rates.latency = {};
     std::vector<nanoseconds> all;
     for (auto& [block, times] : bodies_)
-      if (block < paths.size())
+      if (block < paths.size() && !paths[block].empty())
         all.push_back(rates.computes[paths[block]] = median(times));
     if (!all.empty())
       rates.compute = median(all); // Of blocks that did not run.
@@ -90,18 +93,36 @@ private:
   std::map<std::uint32_t, std::vector<nanoseconds>> bodies_;
 };
 
-/// Runs a short request of the family with its denoisers streamed. Returns what blocks are called.
+/// What denoisers are streamed under while they are measured, the first that fits: the text
+/// encoders on the device, streamed as well, and everything through one slot.
+constexpr std::array measured_configurations = {
+    R"({"mode":"layer","components":["dit"],"slots":2})",
+    R"({"mode":"layer","components":["dit","text_encoder"],"slots":2})",
+    R"({"mode":"layer","components":["dit","text_encoder"],"slots":1})"};
+
+result<void> enable_what_fits(runtime& through, const diffusion_model& model) {
+  result<void> enabled;
+  for (const auto* const text : measured_configurations) {
+    auto config = resolve_config(text, {});
+    if (!config)
+      return tl::unexpected(config.error());
+    enabled = through.enable(std::make_shared<torch_pipeline>(model.description()), config->config);
+    if (enabled || enabled.error().code != errc::out_of_device_memory)
+      break;
+  }
+  return enabled;
+}
+
+/// Runs a short request of the family with its denoisers streamed. Returns what their blocks are
+/// called, and nothing for those of other components.
 result<std::vector<std::string>> run_streamed(const std::shared_ptr<device>& target,
+                                              std::optional<std::uint64_t> device_memory,
                                               const diffusion_model& model,
                                               std::shared_ptr<caller_streams> callers) {
-  auto config = resolve_config(R"({"mode":"layer","components":["dit"]})", {});
-  if (!config)
-    return tl::unexpected(config.error());
-  runtime through(target, {.callers = std::move(callers)});
+  runtime through(target, {.device_memory = device_memory, .callers = std::move(callers)});
   if (auto started = through.start(); !started)
     return tl::unexpected(started.error());
-  const auto subject = std::make_shared<torch_pipeline>(model.description());
-  if (auto enabled = through.enable(subject, config->config); !enabled)
+  if (auto enabled = enable_what_fits(through, model); !enabled)
     return tl::unexpected(enabled.error());
   const auto asked = model.defaults();
   const auto begun = through.begin_request({.steps = static_cast<std::uint32_t>(asked.steps)});
@@ -119,18 +140,24 @@ result<std::vector<std::string>> run_streamed(const std::shared_ptr<device>& tar
     return tl::unexpected(ended.error());
   if (!disabled)
     return tl::unexpected(disabled.error());
-  return state->blocks;
+  auto paths = state->blocks;
+  const auto roles = model.description().roles.value_or(component_roles{});
+  for (auto& path : paths)
+    if (std::ranges::none_of(roles.dits,
+                             [&](const auto& dit) { return path.starts_with(dit + "."); }))
+      path.clear();
+  return paths;
 }
 
 } // namespace
 
-result<void> measure_rates(const std::filesystem::path& checkpoint, const std::string& device_name,
-                           const std::optional<std::string>& sim_model, machine_rates& rates) {
+result<void> measure_rates(const measured_machine& where, machine_rates& rates) {
   try {
-    const auto model = load_model(checkpoint);
+    const auto model = load_model(where.checkpoint);
     if (!model)
       return tl::unexpected(model.error());
-    auto opened = open_device(device_name, {.model = sim_model.value_or("")});
+    auto opened = open_device(
+        where.device, {.memory = where.device_memory, .model = where.sim_model.value_or("")});
     if (!opened)
       return tl::unexpected(opened.error());
     const std::shared_ptr<device> target = std::move(*opened);
@@ -140,7 +167,7 @@ result<void> measure_rates(const std::filesystem::path& checkpoint, const std::s
     (*model)->compute_on(torch_device_of(*target));
     block_watch watch;
     target->attach(watch);
-    const auto paths = run_streamed(target, **model, std::move(*callers));
+    const auto paths = run_streamed(target, where.device_memory, **model, std::move(*callers));
     target->detach(watch);
     if (!paths)
       return tl::unexpected(paths.error());

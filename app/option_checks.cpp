@@ -24,6 +24,11 @@ std::string check(const std::string& text, Integer least, Integer most) {
 
 } // namespace
 
+std::string check_device_name(const std::string& text) {
+  return text.empty() ? "'' is no device; expected sim, host or cuda[:N], or the option left out"
+                      : "";
+}
+
 std::string check_integer(const std::string& text) {
   using limits = std::numeric_limits<std::int64_t>;
   return check(text, limits::min(), limits::max());

@@ -9,8 +9,12 @@
 
 namespace ferry {
 
-// Each says what is wrong with the text of an option that takes a whole number; empty where nothing
-// is. The parser of the command line alone would cut a number that is too large.
+// Each says what is wrong with the text of an option; empty where nothing is.
+
+/// A device by its name. Which there are, opening it says.
+[[nodiscard]] std::string check_device_name(const std::string& text);
+
+// Whole numbers: the parser of the command line alone would cut one that is too large.
 
 [[nodiscard]] std::string check_integer(const std::string& text);
 

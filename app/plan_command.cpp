@@ -78,8 +78,11 @@ result<plan_question> question_of(const plan_options& options, const diffusion_m
   asked.steps = options.steps.value_or(asked.steps);
   asked.guidance = options.guidance.value_or(asked.guidance);
   if (options.measure)
-    if (auto measured =
-            measure_rates(options.checkpoint, options.device, options.rates.model, *rates);
+    if (auto measured = measure_rates({.checkpoint = options.checkpoint,
+                                       .device = options.device,
+                                       .device_memory = *device_memory,
+                                       .sim_model = options.rates.model},
+                                      *rates);
         !measured)
       return tl::unexpected(measured.error());
   return plan_question{.rates = std::move(*rates),
@@ -219,7 +222,8 @@ void add_rates(CLI::App& command, plan_options& options) {
       ->add_option("--device", options.device,
                    "With --measure: sim, host or cuda[:N] (cuda where a GPU can be opened, else "
                    "host)")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(check_device_name);
 }
 
 void add_request(CLI::App& command, plan_options& options) {

@@ -7,6 +7,7 @@
 #include <ferry/platform/error.hpp>
 #include <ferry/platform/sim_options.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -31,12 +32,18 @@ struct rate_options {
 /// @return `invalid_argument`, naming the option, the value and what was expected
 [[nodiscard]] result<machine_rates> read_rates(const rate_options& typed);
 
+/// Where rates are measured.
+struct measured_machine {
+  std::filesystem::path checkpoint;
+  std::string device; ///< Empty: the default of this machine.
+  std::optional<std::uint64_t> device_memory = std::nullopt; ///< Most of it, for weights.
+  std::optional<std::string> sim_model = std::nullopt;
+};
+
 /// Replaces the link, its jitter and the compute times by those that a request of the family's
 /// defaults takes, with every denoiser streamed: medians. Opens the checkpoint and the device
-/// itself.
-[[nodiscard]] result<void> measure_rates(const std::filesystem::path& checkpoint,
-                                         const std::string& device_name,
-                                         const std::optional<std::string>& sim_model,
-                                         machine_rates& rates);
+/// itself, and streams as much as fits the memory.
+/// @return also `out_of_device_memory` if nothing does
+[[nodiscard]] result<void> measure_rates(const measured_machine& where, machine_rates& rates);
 
 } // namespace ferry

@@ -42,14 +42,25 @@ double median(std::vector<double> values) {
 }
 
 void line(std::string& table, std::string_view name, std::string_view value) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), "  %-26.*s %.*s\n", static_cast<int>(name.size()),
-                name.data(), static_cast<int>(value.size()), value.data());
-  table += text.data();
+  constexpr std::size_t width = 27;
+  table += "  ";
+  table += name;
+  table.append(width - std::min(width, name.size()), ' ');
+  table += value;
+  table += '\n';
 }
 
 std::string yes_or_no(const std::optional<bool>& value) {
   return *value ? "yes" : "NO";
+}
+
+json as_json(const std::optional<chosen_report>& chosen) {
+  if (!chosen)
+    return nullptr;
+  return {{"config", chosen->config.empty() ? json(nullptr) : json::parse(chosen->config)},
+          {"options", chosen->options},
+          {"step_s", chosen->step_s},
+          {"peak_device_weight_bytes", chosen->peak_device_weight_bytes}};
 }
 
 json as_json(const run_report& r) {
@@ -64,6 +75,7 @@ json as_json(const run_report& r) {
                         {"resident_blocks", c.resident_blocks}};
   return {
       {"strategy", r.strategy},
+      {"chosen", as_json(r.chosen)},
       {"device", r.device},
       {"ranks", r.ranks},
       {"steps", r.steps},
@@ -148,6 +160,11 @@ std::string to_table(const run_report& r) {
   const auto ranks = r.ranks == 1 ? "" : ", first of " + std::to_string(r.ranks) + " ranks";
   std::string table = "\n" + r.strategy + " on " + r.device + ranks + ", " +
                       counted(r.requests, "request") + ", " + counted(r.steps, "step") + "\n";
+  if (r.chosen) {
+    line(table, "chosen", r.chosen->options.empty() ? "nothing is offloaded" : r.chosen->options);
+    line(table, "step, predicted", time_text(r.chosen->step_s));
+    line(table, "peak, predicted", size_text(r.chosen->peak_device_weight_bytes));
+  }
   line(table, "weights", size_text(r.total_weight_bytes));
   line(table, "peak on the device", size_text(r.peak_device_weight_bytes));
   if (r.slot_bytes > 0)

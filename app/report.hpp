@@ -22,10 +22,19 @@ struct component_report {
   std::uint64_t resident_blocks = 0;
 };
 
+/// What `--config auto` came to.
+struct chosen_report {
+  std::string config;  ///< The compact configuration. Empty: nothing is offloaded.
+  std::string options; ///< Of a run that asks for the same.
+  double step_s = 0;   ///< As predicted, like the following.
+  std::uint64_t peak_device_weight_bytes = 0;
+};
+
 /// The report of `ferry run`. Sizes in bytes, times in seconds (virtual seconds where the device's
 /// time is). Field names are those of the JSON and are a promise to scripts.
 struct run_report {
   std::string strategy;
+  std::optional<chosen_report> chosen; ///< Nothing: the user chose.
   std::string device;
   int ranks = 1;
   std::uint64_t steps = 0;

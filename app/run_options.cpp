@@ -60,7 +60,8 @@ void add_device(CLI::App& command, run_options& options) {
   group
       ->add_option("--device", options.device,
                    "sim, host or cuda[:N] (cuda where a GPU can be opened, else host)")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(check_device_name);
   group
       ->add_option(
           "--device-memory", options.device_memory,

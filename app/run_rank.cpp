@@ -14,6 +14,7 @@
 #include <ferry/torch/torch_pipeline.hpp>
 
 #include "caught.hpp"
+#include "choose_config.hpp"
 #include "interrupt_watch.hpp"
 #include "output_digests.hpp"
 #include "run_measures.hpp"
@@ -244,6 +245,11 @@ result<void> run_all(const checked_run& run, rank_outcome& outcome) {
                    made);
     outputs.add(index, made);
   };
+  if (const auto& plan = run.setup.chosen)
+    report.chosen = chosen_report{.config = plan->compact,
+                                  .options = options_text(*plan),
+                                  .step_s = std::chrono::duration<double>(plan->step).count(),
+                                  .peak_device_weight_bytes = plan->device_bytes};
   report.device = self.target->traits().name;
   report.ranks = run.setup.ranks;
   const auto tally = offloads ? run_offloaded(run, subject, where, report)

@@ -141,16 +141,6 @@ result<void> load_for(rank_setup& rank, const run_options& options) {
   return {};
 }
 
-/// Chooses a configuration for ranks that are all here.
-result<offload_config> plan_config(const run_options& options, const diffusion_model& model,
-                                   const request& asked, const opened_ranks& ranks) {
-  if (ranks.here.size() != static_cast<std::size_t>(ranks.size))
-    return refuse("--config is auto and the launcher started " + std::to_string(ranks.size) +
-                  " processes, which might choose differently; expected what ferry plan --ranks " +
-                  std::to_string(ranks.size) + " finds");
-  return choose_config(options, model, asked, *ranks.here.front().target, ranks.here.size());
-}
-
 /// Lets the model of a rank compute on the rank's device, and the runtime know on which stream.
 result<void> compute_there(rank_setup& rank) {
   auto callers = streams_of_callers(rank.target);
@@ -161,11 +151,28 @@ result<void> compute_there(rank_setup& rank) {
   return {};
 }
 
+/// Refuses `--config auto` where something beside it would choose as well.
+result<void> check_automatic(const run_options& options) {
+  const auto launched = rank_of_several();
+  if (!launched)
+    return tl::unexpected(launched.error());
+  if (*launched) {
+    const auto size = std::to_string((*launched)->size);
+    return refuse("--config is auto and the launcher started " + size +
+                  " processes, each of which might choose something else; run ferry plan --ranks " +
+                  size + " once and give all of them the --config that it prints");
+  }
+  return check_beside_automatic(options.legacy);
+}
+
 /// What a rank can refuse without the others.
 result<run_setup> check(const run_options& options) {
   if (auto built = check_build(options); !built)
     return tl::unexpected(built.error());
   const bool plans = options.config == automatic_config;
+  if (plans)
+    if (auto alone = check_automatic(options); !alone)
+      return tl::unexpected(alone.error());
   auto config = plans ? result<offload_config>{} : read_config(options.config, options.legacy);
   if (!config)
     return tl::unexpected(config.error());
@@ -197,12 +204,17 @@ result<run_setup> check(const run_options& options) {
   auto ranks = open_ranks(options, *memory);
   if (!ranks)
     return tl::unexpected(ranks.error());
+  std::optional<planned_configuration> chosen;
   if (plans) {
-    config = plan_config(options, **model, asked->front().what, *ranks);
-    if (!config)
-      return tl::unexpected(config.error());
+    auto best = choose_config(options, **model, asked->front().what, *memory,
+                              *ranks->here.front().target, ranks->here.size());
+    if (!best)
+      return tl::unexpected(best.error());
+    config = best->config;
+    chosen = std::move(*best);
   }
   run_setup made{.config = std::move(*config),
+                 .chosen = std::move(chosen),
                  .asked = std::move(*asked),
                  .device_memory = *memory,
                  .ranks = ranks->size,

@@ -5,6 +5,7 @@
 
 #include <ferry/actors/rank_group.hpp>
 #include <ferry/offload/config.hpp>
+#include <ferry/offload/planner.hpp>
 #include <ferry/platform/caller_streams.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
@@ -35,7 +36,8 @@ struct rank_setup {
 /// Everything a run needs, checked, before anything moves.
 struct run_setup {
   offload_config config;
-  std::vector<asked_request> asked; ///< At least one.
+  std::optional<planned_configuration> chosen; ///< Where `--config` is `auto`.
+  std::vector<asked_request> asked;            ///< At least one.
   std::optional<std::uint64_t> device_memory;
   int ranks = 1;                ///< In all processes.
   std::vector<rank_setup> here; ///< Those that this process plays. At least one.

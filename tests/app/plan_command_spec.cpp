@@ -79,6 +79,60 @@ TEST_CASE(
   CHECK(steady_step(report) == Approx(best["step_s"].get<double>()).epsilon(0.01));
   CHECK(report["peak_device_weight_bytes"] == best["peak_device_weight_bytes"]);
   CHECK(report["pinned_bytes"] == best["pinned_bytes"]);
+  CHECK(report["chosen"]["config"] == best["config"]);
+  CHECK(report["chosen"]["options"] == best["options"]);
+  CHECK(report["chosen"]["step_s"] == best["step_s"]);
+  CHECK(report["chosen"]["peak_device_weight_bytes"] == best["peak_device_weight_bytes"]);
+}
+
+TEST_CASE("the table of an automatic run says what was chosen and predicted", "[app][plan]") {
+  const auto memory = std::to_string(all_bytes("flux-tiny") * 6 / 10);
+
+  const auto done = run_program({"run", data("flux-tiny"), "--device", "sim", "--sim", model,
+                                 "--device-memory", memory, "--config", "auto"});
+  const auto asked = run_program({"run", data("flux-tiny"), "--device", "sim", "--report", "-"});
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, Contains("  chosen                     --config '{\"mode\":\"layer\"") &&
+                           Contains("\n  step, predicted            ") &&
+                           Contains("\n  peak, predicted            "));
+  CHECK(json::parse(asked.out)["chosen"].is_null());
+}
+
+TEST_CASE("what an automatic run measures fits the memory that the run may take", "[app][plan]") {
+  const auto* checkpoint = GENERATE("wan-tiny", "flux-tiny");
+  const auto least = run_program(planning(checkpoint, {"--device-memory", "0"})).err;
+  const auto bytes = std::stoull(least.substr(least.find("at least ") + 9));
+  const auto on_host = [&](std::uint64_t memory) {
+    return run_program({"run", data(checkpoint), "--device", "host", "--device-memory",
+                        std::to_string(memory), "--config", "auto", "--report", "-"});
+  };
+
+  const auto fits = on_host(bytes);
+  const auto too_little = on_host(bytes - 1);
+
+  CAPTURE(fits.err, too_little.err);
+  REQUIRE(fits.code == 0);
+  CHECK(json::parse(fits.out)["peak_device_weight_bytes"] <= bytes);
+  CHECK(too_little.code == 2);
+  CHECK_THAT(too_little.err, Contains(" + 1 slots of ")); // It was tried, not only planned.
+}
+
+TEST_CASE("options that choose are refused beside an automatic choice before anything is read",
+          "[app][plan]") {
+  const auto beside =
+      GENERATE(words{"--enable-cpu-offload"}, words{"--enable-layerwise-offload"},
+               words{"--enable-distributed-layerwise-offload"}, words{"--dlo-no-use-allgather"},
+               words{"--dlo-resident-layers", "1"}, words{"--dlo-chunk-size-mb", "16"},
+               words{"--dlo-pin-budget-gb", "1"},
+               words{"--dlo-pin-failure-policy", "whole_block_fallback"}, words{"--no-pin-memory"});
+  words all{"run", "/no/such/place", "--config", "auto"};
+  all.insert(all.end(), beside.begin(), beside.end());
+
+  const auto done = run_program(all);
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(beside.front() + " is given beside --config auto"));
 }
 
 TEST_CASE("every configuration that is planned runs as predicted", "[app][plan]") {
@@ -122,15 +176,18 @@ TEST_CASE("a table is printed with what to paste", "[app][plan]") {
 }
 
 TEST_CASE("rates are measured where that is asked for", "[app][plan]") {
-  const auto done = run_program(
-      planning("wan-tiny", {"--measure", "--device", "sim", "--sim", model, "--device-memory",
-                            std::to_string(all_bytes("wan-tiny") * 3 / 4)}));
+  const auto [checkpoint, block] = GENERATE(table<std::string, std::string>(
+      {{"wan-tiny", "transformer.blocks.0"}, {"flux-tiny", "transformer.transformer_blocks.0"}}));
+  const auto least = run_program(planning(checkpoint, {"--device-memory", "0"})).err;
+  const auto done = run_program(planning(
+      checkpoint, {"--measure", "--device", "sim", "--sim", model, "--device-memory",
+                   std::to_string(std::stoull(least.substr(least.find("at least ") + 9)))}));
 
   CAPTURE(done.err);
   REQUIRE(done.code == 0);
   const auto rates = json::parse(done.out)["rates"];
   CHECK(rates["link_bytes_per_s"].get<double>() == Approx(20e6).epsilon(0.001));
-  CHECK(rates["computes_s"]["transformer.blocks.0"] == 0.002);
+  CHECK(rates["computes_s"][block] == 0.002);
 }
 
 TEST_CASE("where nothing fits the least that would is told", "[app][plan]") {
@@ -163,6 +220,7 @@ TEST_CASE("nonsense is refused by its option", "[app][plan]") {
       {{"--device-memory", "64Mib"}, "--device-memory: "},
       {{"--device-memory", "-1"}, "--device-memory: "},
       {{"--host-memory", "much"}, "--host-memory: "},
+      {{"--measure", "--device", ""}, "--device: '' is no device; expected sim, host or cuda"},
       {{"--device", "sim"}, "--device is 'sim' and nothing is measured; add --measure"},
       {{"--ranks", "0"}, "--ranks"},
       {{"--steps", "0"}, "--steps"},

@@ -134,6 +134,18 @@ TEST_CASE("ranks that are processes make the output of one", "[app][ranks]") {
   }
 }
 
+TEST_CASE("processes do not choose a configuration each, and are told how to get one",
+          "[app][ranks][plan]") {
+  rank_processes ranks{
+      std::vector(2, words{"run", tiny().string(), "--device", "host", "--config", "auto"})};
+
+  for (int rank = 0; rank != 2; ++rank) {
+    const auto done = ranks[rank].finish();
+    CHECK(done.code == 2);
+    CHECK_THAT(done.err, Contains("run ferry plan --ranks 2 once and give all of them"));
+  }
+}
+
 TEST_CASE("a rank that is killed at any stage ends the others with its number",
           "[app][ranks][faults]") {
   struct stage {
