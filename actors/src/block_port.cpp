@@ -58,6 +58,8 @@ mutable_bytes block_port::acquire(block_id block) {
   }
   if (auto* ranges = through_->ranges())
     ranges->push(through_->at(block).path);
+  through_->count_use();
+  through_->count_pass();
   return *ordered;
 }
 
@@ -107,6 +109,26 @@ mutable_bytes block_port::order(block_id block, const ticket_board::ticket& tick
 void block_port::check_ranks() const {
   if (auto lost = through_->group_failure())
     throw ferry_error{std::move(*lost)};
+}
+
+void block_port::again(block_id block) {
+  const auto ticket = through_->board().taken(block);
+  FERRY_ASSERT(ticket.has_value());
+  if (auto told = attempt([&] { go_on(block, *ticket); }); !told) {
+    fail(told.error(), block);
+    throw ferry_error{about(std::move(told.error()), through_->at(block).path)};
+  }
+  through_->count_pass();
+}
+
+void block_port::go_on(block_id block, const ticket_board::ticket& ticket) {
+  auto& owner = through_->owner();
+  auto& slot = through_->at(ticket.slot);
+  const std::array before{slot.on};
+  slot.on = through_->compute();
+  through_->join(slot.on, before);
+  const std::array<const_bytes, 1> reads{slot.bytes.first(through_->at(block).bytes)};
+  owner.compute(slot.on, {.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
 }
 
 void block_port::release(block_id block) noexcept {

@@ -25,6 +25,7 @@ public:
 
   /// @throws also `slot_conflict` if the block is held already or every slot is
   [[nodiscard]] mutable_bytes acquire(block_id block) override;
+  void again(block_id block) override;
   void release(block_id block) noexcept override;
   void mark(const char* what) override;
 
@@ -40,6 +41,7 @@ private:
   void check_ranks() const;
   [[nodiscard]] mutable_bytes order(block_id block, const ticket_board::ticket& ticket,
                                     stream_id on);
+  void go_on(block_id block, const ticket_board::ticket& ticket);
   void finish(block_id block, const ticket_board::ticket& ticket);
   void fail(failure reason, block_id block);
 

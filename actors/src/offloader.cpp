@@ -209,6 +209,8 @@ offload_state offloader::describe(const ring_counts& counts) const {
   state.gathered_bytes = placement_->through()->gathered_bytes();
   state.prefetches = counts.prefetches;
   state.blocking_loads = counts.blocking_loads;
+  state.block_uses = placement_->through()->uses();
+  state.block_passes = placement_->through()->passes();
   state.device_allocations = owner_->counters().allocations - allocations_before_;
   state.tickets_in_flight = tickets.in_flight;
   state.slots_free = static_cast<std::uint32_t>(state.slots) - tickets.in_flight;

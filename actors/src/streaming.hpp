@@ -162,6 +162,12 @@ public:
   [[nodiscard]] std::uint64_t collectives() const noexcept { return collectives_.load(); }
   [[nodiscard]] std::uint64_t gathered_bytes() const noexcept { return gathered_bytes_.load(); }
 
+  /// Count what the model thread does with blocks: uses, and the passes through them. Thread-safe.
+  void count_use() noexcept { uses_.fetch_add(1, std::memory_order_relaxed); }
+  void count_pass() noexcept { passes_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t uses() const noexcept { return uses_.load(); }
+  [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load(); }
+
   /// Returns whether any block is gathered.
   [[nodiscard]] bool gathers() const noexcept { return gathers_; }
 
@@ -206,6 +212,8 @@ private:
   std::shared_ptr<profile_ranges> ranges_;
   std::atomic<std::uint64_t> collectives_{0};
   std::atomic<std::uint64_t> gathered_bytes_{0};
+  std::atomic<std::uint64_t> uses_{0};
+  std::atomic<std::uint64_t> passes_{0};
   ticket_board board_;
   std::shared_ptr<work_permit> copying_ = std::make_shared<work_permit>();
   std::shared_ptr<work_permit> exchanging_ = std::make_shared<work_permit>();

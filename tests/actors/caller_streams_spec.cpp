@@ -227,6 +227,30 @@ TEST_CASE("a body that goes on on another stream is waited for before its slot i
   CHECK(run.gpu->race_count() == 0);
 }
 
+/// Runs each of five blocks on one stream and again on the other, and then again on the first,
+/// before it is let go.
+void share_uses(block_gate& gate, two_streams& callers) {
+  for (std::uint32_t i = 0; i != 5; ++i) {
+    static_cast<void>(gate.acquire(block_id{i}));
+    for (int pass = 0; pass != 2; ++pass) {
+      callers.change();
+      gate.again(block_id{i});
+    }
+    gate.release(block_id{i});
+  }
+}
+
+TEST_CASE("bodies that share a use on two streams race with nothing", "[actors][callers]") {
+  const byte_blocks blocks{{5}, 0};
+  called_run run{blocks};
+
+  for (int pass = 0; pass != 3; ++pass)
+    share_uses(*run.gate, *run.callers);
+  REQUIRE(run.subject.disable());
+
+  CHECK(run.gpu->race_count() == 0);
+}
+
 TEST_CASE("a use that cannot be ordered is refused, and the next one works", "[actors][callers]") {
   const byte_blocks blocks{{3}, 0};
   called_run run{blocks};
@@ -260,6 +284,7 @@ bool whole_life(sim_device& gpu) {
     callers->read(gpu, bytes);
     (*gate)->release(block_id{(i + 1) % 5});
   }
+  share_uses(**gate, *callers);
   right = subject.end_request() && right;
 
   static_cast<void>((*gate)->acquire(block_id{0}));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <ferry/actors/runtime.hpp>
+#include <ferry/offload/overlap.hpp>
 #include <ferry/offload/wait_edges.hpp>
 #include <ferry/platform/sim_device.hpp>
 
@@ -17,6 +18,7 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace ferry {
 namespace {
@@ -259,6 +261,56 @@ TEST_CASE("the memory model documents exactly the wait edges declared", "[actors
   CHECK(documented == declared);
 }
 
+/// Runs three bodies in one use of a block. Returns whether the gate had them all.
+bool share_one_use(block_gate& gate) {
+  auto had = true;
+  try {
+    static_cast<void>(gate.acquire(block_id{0}));
+  } catch (const ferry_error&) {
+    return false;
+  }
+  try {
+    gate.again(block_id{0});
+    gate.again(block_id{0});
+  } catch (const ferry_error&) {
+    had = false;
+  }
+  gate.release(block_id{0});
+  return had;
+}
+
+TEST_CASE("bodies that share a use of a block are computed one by one, all between its marks",
+          "[actors][hot_path]") {
+  class body_watch final : public operation_observer {
+  public:
+    void on_operation(const operation_span& span) override {
+      const std::string_view what = span.tag.what;
+      if (span.kind == operation_kind::compute)
+        seen += "c";
+      else if (span.kind == operation_kind::mark && what == mark_begin)
+        seen += "(";
+      else if (span.kind == operation_kind::mark && what == mark_end)
+        seen += ")";
+    }
+    void on_stream(stream_id, std::string_view) override {}
+
+    std::string seen;
+  };
+  const byte_blocks blocks{{2}, 0};
+  streaming_run run{blocks};
+  body_watch watch;
+  run.gpu->attach(watch);
+
+  REQUIRE(share_one_use(*run.gate));
+  REQUIRE(blocks.run(*run.gate, 1));
+  REQUIRE(share_one_use(*run.gate));
+  REQUIRE(run.subject.disable());
+  run.gpu->detach(watch);
+
+  CHECK(watch.seen == "(ccc)(c)(ccc)");
+  CHECK(run.gpu->race_count() == 0);
+}
+
 TEST_CASE("a run in which any device call fails ends with an error, and everything is given back",
           "[actors][faults]") {
   auto gpu = std::make_shared<sim_device>(sim_options{});
@@ -275,6 +327,7 @@ TEST_CASE("a run in which any device call fails ends with an error, and everythi
         if (gate) {
           ok = subject.begin_request() && ok;
           ok = blocks.run_all(**gate, 2) && ok;
+          ok = share_one_use(**gate) && ok;
           ok = subject.end_request() && ok;
         }
         ok = subject.disable() && ok;

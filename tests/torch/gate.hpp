@@ -87,6 +87,10 @@ public:
     return {slot_.data(), master.size()};
   }
 
+  void again(block_id block) override {
+    trace += "=" + std::to_string(static_cast<std::uint32_t>(block));
+  }
+
   void release(block_id block) noexcept override {
     trace += "-" + std::to_string(static_cast<std::uint32_t>(block));
     std::ranges::fill(slot_.bytes(), packed_bytes::poison);

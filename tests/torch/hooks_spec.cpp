@@ -44,6 +44,8 @@ struct tracing : hook {
   void pre_forward(const hook_call&, tensor_refs) override { trace += " pre" + name; }
   void post_forward(const hook_call&, tensor_refs) override { trace += " post" + name; }
   void abandon(const hook_call&) noexcept override { trace += " abandon" + name; }
+  void hold(const Module&) override { trace += " hold" + name; }
+  void let_go(const Module&) noexcept override { trace += " let_go" + name; }
   void reset() override { trace += " reset" + name; }
   std::string& trace;
   std::string name;
@@ -95,6 +97,48 @@ TEST_CASE("plain hooks are found by name and replace nothing", "[torch][hooks]")
   CHECK(w.module->hooks().find("2") != nullptr);
   CHECK(w.module->hooks().find("3") == nullptr);
   CHECK_FALSE(w.module->hooks().replaces_forward());
+}
+
+TEST_CASE("a hold goes around calls that hooks see one by one", "[torch][hooks]") {
+  world w;
+  w.add_tracing("1");
+  w.add_tracing("2");
+  w.trace.clear();
+  {
+    const hook_hold held(w.module->hooks(), *w.module);
+    static_cast<void>(call(*w.module, w.one));
+    static_cast<void>(call(*w.module, w.one));
+  }
+
+  CHECK(w.trace == " hold1 hold2 pre1 pre2 body post2 post1 pre1 pre2 body post2 post1"
+                   " let_go2 let_go1");
+}
+
+TEST_CASE("a hold that a hook refuses is let go by those before it", "[torch][hooks]") {
+  struct refusing_hold : hook {
+    void hold(const Module&) override { throw std::runtime_error("no"); }
+  };
+  world w;
+  w.add_tracing("1");
+  add<refusing_hold>(*w.module, "2");
+  w.add_tracing("3");
+  w.trace.clear();
+
+  CHECK_THROWS_WITH(hook_hold(w.module->hooks(), *w.module), "no");
+
+  CHECK(w.trace == " hold1 let_go1");
+  CHECK_NOTHROW(w.module->hooks().remove("2"));
+}
+
+TEST_CASE("hooks cannot be removed while their module is held", "[torch][hooks]") {
+  world w;
+  w.add_tracing("1");
+  {
+    const hook_hold held(w.module->hooks(), *w.module);
+    CHECK_THROWS_AS(w.module->hooks().remove("1"), ferry_error);
+  }
+
+  CHECK_NOTHROW(w.module->hooks().remove("1"));
 }
 
 TEST_CASE("a hook that replaces the forward comes last, whatever its name", "[torch][hooks]") {

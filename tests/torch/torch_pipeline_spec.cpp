@@ -167,11 +167,65 @@ TEST_CASE("a block that is called while it runs is an error, and runs again", "[
   CHECK(at::equal(s.model->forward(s.input), s.resident));
 }
 
+TEST_CASE("calls inside a hold share one use of the block and give the resident bits",
+          "[torch][pipeline]") {
+  streamed s;
+  std::vector<at::Tensor> hidden{s.input, s.input * 2, at::ones({3, 4})};
+  std::vector<at::Tensor> apart;
+  for (auto& x : hidden)
+    apart.push_back(s.model->forward(x));
+  s.gate->trace.clear();
+
+  for (const auto& block : *s.model->blocks) {
+    const auto held = block.hold();
+    for (auto& x : hidden)
+      x = block(x, false);
+  }
+
+  CHECK(std::ranges::equal(hidden, apart,
+                           [](const auto& a, const auto& b) { return at::equal(a, b); }));
+  CHECK(s.gate->trace == "+0=0=0-0+1=1=1-1+2=2=2-2");
+}
+
+TEST_CASE("a body that throws inside a hold leaves the block to the next call",
+          "[torch][pipeline]") {
+  streamed s;
+  {
+    const auto held = (*s.model->blocks)[0].hold();
+
+    CHECK_THROWS_WITH(call(s.block(0), s.input, true), "the body failed");
+    CHECK_NOTHROW(call(s.block(0), s.input, false));
+  }
+
+  CHECK(s.gate->trace == "+0=0-0");
+  CHECK_THROWS_WITH(s.block(0).bias.sum(), Catch::Contains("is not on the device"));
+  CHECK(at::equal(s.model->forward(s.input), s.resident));
+}
+
+TEST_CASE("a block that is held already, or runs, is not held", "[torch][pipeline]") {
+  streamed s;
+  const auto& block = (*s.model->blocks)[0];
+  {
+    const auto held = block.hold();
+    CHECK_THROWS_WITH(block.hold(), Catch::Contains("is held while it is held already"));
+  }
+  auto body = [&](const at::Tensor& x) {
+    CHECK_THROWS_WITH(block.hold(), Catch::Contains("is held while it is running"));
+    return x;
+  };
+
+  static_cast<void>(call_through(s.block(0).hooks(), s.block(0), "forward", body, s.input));
+
+  CHECK(s.gate->trace == "+0-0+0-0");
+  CHECK(at::equal(s.model->forward(s.input), s.resident));
+}
+
 TEST_CASE("a gate that refuses leaves the block parked and callable", "[torch][pipeline]") {
   struct refusing_gate : block_gate {
     mutable_bytes acquire(block_id) override {
       throw ferry_error({errc::transfer_aborted, "stopping"});
     }
+    void again(block_id) override {}
     void release(block_id) noexcept override {}
   };
   streamed s;

@@ -12,7 +12,7 @@ namespace ferry {
 
 class storage_unit;
 
-/// Brings one block's weights in around each of its calls.
+/// Brings one block's weights in around each of its calls, or once around several.
 class block_hook final : public hook {
 public:
   static constexpr const char* name = "layerwise_offload";
@@ -24,13 +24,20 @@ public:
   void post_forward(const hook_call& call, tensor_refs outputs) override;
   void abandon(const hook_call& call) noexcept override;
 
+  /// @throws ferry_error `slot_conflict` if the block is held already
+  void hold(const torch::nn::Module& module) override;
+  void let_go(const torch::nn::Module& module) noexcept override;
+
 private:
+  void bring_in();
   void leave();
 
   block_id id_;
   storage_unit& unit_;
   std::shared_ptr<block_gate> gate_;
   bool running_ = false;
+  bool held_ = false;
+  bool used_ = false; ///< By a call since it came.
 };
 
 } // namespace ferry

@@ -18,6 +18,8 @@ void hook::initialize_hook(torch::nn::Module&) {}
 void hook::pre_forward(const hook_call&, tensor_refs) {}
 void hook::post_forward(const hook_call&, tensor_refs) {}
 void hook::abandon(const hook_call&) noexcept {}
+void hook::hold(const torch::nn::Module&) {}
+void hook::let_go(const torch::nn::Module&) noexcept {}
 bool hook::replaces_forward() const noexcept {
   return false;
 }
@@ -114,6 +116,29 @@ void hook_registry::clear() {
 void hook_registry::reset(std::string_view name) {
   if (auto found = find(name))
     found->reset();
+}
+
+hook_hold::hook_hold(hook_registry& registry, const torch::nn::Module& module, nothing_yet) noexcept
+    : registry_(registry), module_(module) {
+  ++registry_.running_;
+}
+
+// Where a hook throws the hold has begun, so that its destructor runs.
+hook_hold::hook_hold(hook_registry& registry, const torch::nn::Module& module)
+    : hook_hold(registry, module, nothing_yet{}) {
+  if (registry.empty())
+    return;
+  entries_ = registry.entries();
+  for (const auto& each : *entries_) {
+    each.active->hold(module_);
+    ++held_;
+  }
+}
+
+hook_hold::~hook_hold() {
+  while (held_ > 0)
+    (*entries_)[--held_].active->let_go(module_);
+  --registry_.running_;
 }
 
 hook_scope::hook_scope(hook_registry& registry, const torch::nn::Module& module,

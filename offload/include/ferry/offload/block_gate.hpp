@@ -26,7 +26,14 @@ public:
   /// runtime
   [[nodiscard]] virtual mutable_bytes acquire(block_id block) = 0;
 
-  /// Ends the use that `acquire` began. Everything the body enqueued on the compute stream is
+  /// Says that one more body runs on the bytes of `block` before its release, after the one that
+  /// `acquire` stands for: another pass that shares the fetch. What the bodies before enqueued on
+  /// the compute stream is ordered before what this one does.
+  /// @pre `block` is acquired
+  /// @throws ferry_error the first failure of the runtime; the block stays acquired
+  virtual void again(block_id block) = 0;
+
+  /// Ends the use that `acquire` began. Everything its bodies enqueued on the compute stream is
   /// ordered before the reuse of the bytes.
   virtual void release(block_id block) noexcept = 0;
 

@@ -65,6 +65,8 @@ struct offload_state {
   std::uint64_t gathered_bytes = 0; ///< That they brought, padding and own part included.
   std::uint64_t prefetches = 0;     ///< Fetches submitted before their block was asked for.
   std::uint64_t blocking_loads = 0; ///< Fetches that only began when their block was asked for.
+  std::uint64_t block_uses = 0;     ///< Times a streamed block was acquired.
+  std::uint64_t block_passes = 0;   ///< Bodies that ran in them: several where passes share a use.
   std::uint64_t device_allocations = 0;
 
   std::uint32_t tickets_in_flight = 0; ///< Slots asked for, submitted or in use now.

@@ -19,8 +19,8 @@ inline constexpr wait_edge compute_waits_fetch{"compute_waits_fetch"};
 /// The compute stream waits for the resident units, which are loaded on the copy stream.
 inline constexpr wait_edge compute_waits_resident_load{"compute_waits_resident_load"};
 
-/// The stream on which a use of weights ends waits for the other streams that it was on: the event
-/// recorded there next has to stand for all of them.
+/// The stream on which a use of weights goes on or ends waits for the other streams that it was on:
+/// the event recorded there at the end has to stand for all of them.
 inline constexpr wait_edge use_joins_streams{"use_joins_streams"};
 
 /// The host waits for the copy stream before masters or the arena go, and before weights in a

@@ -26,6 +26,13 @@ public:
     return call(*block_, std::forward<Args>(args)...);
   }
 
+  /// Keeps the block's weights where its calls use them for as long as the result lives:
+  ///
+  ///     const auto held = block.hold();
+  ///     for (auto& x : hidden)
+  ///       x = block(x, text);
+  [[nodiscard]] hook_hold hold() const { return {block_->hooks(), *block_}; }
+
   [[nodiscard]] Block& operator*() const noexcept { return *block_; }
   [[nodiscard]] Block* operator->() const noexcept { return block_.get(); }
 

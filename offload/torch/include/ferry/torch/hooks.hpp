@@ -49,6 +49,14 @@ public:
   /// `post_forward` did.
   virtual void abandon(const hook_call& call) noexcept;
 
+  /// Several calls of `module` follow one another until `let_go`: what this hook brings in for a
+  /// call may come once for all of them. The calls themselves are told as ever. A hook that throws
+  /// here has cleaned up after itself.
+  virtual void hold(const torch::nn::Module& module);
+
+  /// Ends what `hold` began.
+  virtual void let_go(const torch::nn::Module& module) noexcept;
+
   /// Returns whether this is a `forward_replacement`, of which a module takes one.
   [[nodiscard]] virtual bool replaces_forward() const noexcept;
 
@@ -96,6 +104,7 @@ public:
 
 private:
   friend class hook_scope;
+  friend class hook_hold;
 
   struct entry {
     std::string name;
@@ -111,6 +120,27 @@ private:
   std::atomic<std::shared_ptr<const entry_list>> entries_; ///< Null for none.
   std::atomic<bool> any_{false}; ///< Whether there are entries, for calls without hooks.
   std::atomic<int> running_{0};  ///< Calls under way.
+};
+
+/// Calls of one module that follow one another, such as those of several passes: its weights come
+/// once for all that are made while this lives. Hooks are told of each call as ever.
+class hook_hold {
+public:
+  /// `registry` and `module` outlive the hold.
+  /// @throws what a hook's `hold` throws; then nothing is held
+  hook_hold(hook_registry& registry, const torch::nn::Module& module);
+  hook_hold(const hook_hold&) = delete;
+  hook_hold& operator=(const hook_hold&) = delete;
+  ~hook_hold();
+
+private:
+  struct nothing_yet {};
+  hook_hold(hook_registry& registry, const torch::nn::Module& module, nothing_yet begins) noexcept;
+
+  hook_registry& registry_;
+  const torch::nn::Module& module_;
+  std::shared_ptr<const hook_registry::entry_list> entries_; ///< Null for none.
+  std::size_t held_ = 0; ///< Hooks that hold: the first so many.
 };
 
 /// One run through a registry's hooks: what `ferry::call` does around a body, for those who cannot
