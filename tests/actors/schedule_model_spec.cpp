@@ -41,6 +41,7 @@ struct shape {
   std::vector<nanoseconds> compute;
   std::vector<bool> resident;
   std::size_t slots = 2;
+  std::size_t passes = 1; ///< That share each fetch.
   std::size_t ranks = 1;
   std::size_t chunk_bytes = std::size_t{1} << 30;
   gather_pipelining pipelining = gather_pipelining::overlapped;
@@ -99,7 +100,7 @@ std::vector<block_cost> costs_of(const shape& of) {
 
 /// Returns when each streamed block use ends by the model.
 std::vector<nanoseconds> predicted(const shape& of) {
-  schedule_model model({.slots = of.slots, .pipelining = of.pipelining});
+  schedule_model model({.slots = of.slots, .passes = of.passes, .pipelining = of.pipelining});
   nanoseconds residents{};
   for (std::size_t i = 0; i != of.bytes.size(); ++i)
     residents += of.resident[i] ? over(link, of.bytes[i]) : 0ns;
@@ -169,7 +170,8 @@ void run(const shape& of, sim_rank own) {
   static_cast<void>(through.begin_request({.steps = static_cast<std::uint32_t>(of.steps)}).value());
   for (std::size_t step = 0; step != of.steps; ++step)
     for (std::size_t i = 0; i != of.bytes.size(); ++i)
-      model->call("transformer.blocks." + std::to_string(i), [](test::fake_module&) {});
+      model->call_together("transformer.blocks." + std::to_string(i), of.passes,
+                           [](test::fake_module&) {});
   require(through.end_request());
   require(through.disable());
 }
@@ -249,6 +251,17 @@ TEST_CASE("so it does where ranks gather blocks, in chunks or whole, overlapped 
   const auto seed = GENERATE(range(200U, 220U));
   const auto shape = random_ranks(seed);
   CAPTURE(seed, shape.slots, shape.bytes.size(), shape.ranks, shape.chunk_bytes);
+
+  CHECK(simulated(shape, 0ns) == predicted(shape));
+}
+
+TEST_CASE("so it does where several passes share each fetch", "[actors][schedule]") {
+  const auto seed = GENERATE(range(400U, 436U));
+  auto shape = seed % 3 == 0   ? random_shape(seed)
+               : seed % 3 == 1 ? random_with_residents(seed)
+                               : random_ranks(seed);
+  shape.passes = 2 + seed % 4;
+  CAPTURE(seed, shape.slots, shape.bytes.size(), shape.ranks, shape.passes);
 
   CHECK(simulated(shape, 0ns) == predicted(shape));
 }

@@ -28,6 +28,7 @@ outcome measure_schedule();  // P1
 outcome measure_residency(); // P2
 outcome measure_jitter();    // P3
 outcome measure_pipeline();  // P4
+outcome measure_sharing();   // P5
 outcome measure_control();   // P6
 outcome measure_run_ahead(); // P7
 outcome measure_dynamic();   // P8

@@ -18,10 +18,10 @@ namespace ferry::bench {
 namespace {
 
 constexpr std::array goals = {
-    goal{"P1", measure_schedule}, goal{"P2", measure_residency}, goal{"P3", measure_jitter},
-    goal{"P4", measure_pipeline}, goal{"P6", measure_control},   goal{"P7", measure_run_ahead},
-    goal{"P8", measure_dynamic},  goal{"P9", measure_memory},    goal{"P10", measure_exactness},
-    goal{"P17", measure_growth},  goal{"trace", measure_trace},
+    goal{"P1", measure_schedule},   goal{"P2", measure_residency}, goal{"P3", measure_jitter},
+    goal{"P4", measure_pipeline},   goal{"P5", measure_sharing},   goal{"P6", measure_control},
+    goal{"P7", measure_run_ahead},  goal{"P8", measure_dynamic},   goal{"P9", measure_memory},
+    goal{"P10", measure_exactness}, goal{"P17", measure_growth},   goal{"trace", measure_trace},
 };
 
 /// Goals that need hardware no CPU stands in for. Null in a build without kernels.

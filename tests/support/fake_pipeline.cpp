@@ -458,23 +458,32 @@ fake_pipeline& fake_pipeline::fail_restore(std::size_t n) {
 }
 
 void fake_pipeline::call(std::string_view path, const std::function<void(fake_module&)>& body) {
+  call_together(path, 1, body);
+}
+
+void fake_pipeline::call_together(std::string_view path, std::size_t times,
+                                  const std::function<void(fake_module&)>& body) {
   const auto called = root_->at(path);
   const auto found = group_hooks_.find(called->identity());
   if (found == group_hooks_.end()) {
-    call_block(*called, body);
+    call_block(*called, times, body);
     return;
   }
   const auto used = found->second;
   const auto leave = [&used](group_gate* gate) { gate->leave(used.group); };
-  used.gate->enter(used.group);
-  const std::unique_ptr<group_gate, decltype(leave)> inside{used.gate.get(), leave};
-  call_block(*called, body);
+  for (std::size_t i = 0; i != times; ++i) {
+    used.gate->enter(used.group);
+    const std::unique_ptr<group_gate, decltype(leave)> inside{used.gate.get(), leave};
+    call_block(*called, 1, body);
+  }
 }
 
-void fake_pipeline::call_block(fake_module& called, const std::function<void(fake_module&)>& body) {
+void fake_pipeline::call_block(fake_module& called, std::size_t times,
+                               const std::function<void(fake_module&)>& body) {
   const auto found = hooks_.find(called.identity());
   if (found == hooks_.end()) {
-    body(called);
+    for (std::size_t i = 0; i != times; ++i)
+      body(called);
     return;
   }
   const auto used = found->second;
@@ -486,6 +495,10 @@ void fake_pipeline::call_block(fake_module& called, const std::function<void(fak
   const std::unique_ptr<block_gate, decltype(leave)> inside{used.gate.get(), leave};
   used.unit->bind(bytes.data());
   body(called);
+  for (std::size_t i = 1; i < times; ++i) {
+    used.gate->again(used.id);
+    body(called);
+  }
 }
 
 void fake_pipeline::count_down(const char* what) {

@@ -203,6 +203,10 @@ public:
   /// module while its weights are usable, and may throw.
   void call(std::string_view path, const std::function<void(fake_module&)>& body);
 
+  /// Calls the module `times` times in a row, as passes do that share one fetch of its weights.
+  void call_together(std::string_view path, std::size_t times,
+                     const std::function<void(fake_module&)>& body);
+
 private:
   struct hook {
     block_id id{};
@@ -216,7 +220,8 @@ private:
   };
 
   void count_down(const char* what);
-  void call_block(fake_module& called, const std::function<void(fake_module&)>& body);
+  void call_block(fake_module& called, std::size_t times,
+                  const std::function<void(fake_module&)>& body);
 
   fake_node root_;
   std::string type_name_;
