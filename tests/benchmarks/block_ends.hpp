@@ -13,8 +13,9 @@
 
 namespace ferry::bench {
 
-/// Remembers when each block use ended on a simulated device, in order. Complete once the device
-/// has been drained: it schedules operations when somebody waits for them.
+/// Remembers when each block use ended on a device, in order. Complete once everything has ended
+/// and it is detached; a simulated device has to be drained before that, because it schedules
+/// operations when somebody waits for them.
 class block_ends final : public operation_observer {
 public:
   void on_operation(const operation_span& span) override {

@@ -5,6 +5,7 @@
 
 #include "goal.hpp"
 #include "gpu/kernels.hpp"
+#include "steady_seconds.hpp"
 
 #include <algorithm>
 #include <array>
@@ -80,6 +81,11 @@ double gpu_stack::streamed(std::size_t passes, int rounds) {
       streamed_.gate().release(id);
     }
   });
+}
+
+double gpu_stack::steady(std::size_t passes, int rounds) {
+  return steady_seconds(*gpu_, how_.blocks, passes,
+                        [&](std::size_t all) { static_cast<void>(streamed(all, rounds)); });
 }
 
 double gpu_stack::resident(std::size_t passes, int rounds) {

@@ -43,6 +43,8 @@ public:
   /// Return the seconds of `passes` passes over all blocks, whose bodies make `rounds` rounds.
   [[nodiscard]] double streamed(std::size_t passes, int rounds);
   [[nodiscard]] double resident(std::size_t passes, int rounds);
+  /// The same in the middle of a run, where the ring has fetched nothing that is not paid for.
+  [[nodiscard]] double steady(std::size_t passes, int rounds);
   /// The same as `resident` while another stream copies without a pause.
   [[nodiscard]] double resident_beside_copies(std::size_t passes, int rounds);
 

@@ -25,7 +25,7 @@ outcome measure_balanced() {
   for (int i = 0; i < repetitions; ++i) {
     const auto copies = stack.copy_seconds() * static_cast<double>(stack.blocks());
     const auto compute = stack.resident(steps, rounds) / steps;
-    const auto streamed = stack.streamed(steps, rounds) / steps;
+    const auto streamed = stack.steady(steps, rounds) / steps;
     const auto beside = stack.resident_beside_copies(steps, rounds) / steps;
     ratios.push_back(streamed / std::max(copies, compute));
     stretches.push_back(beside / compute);

@@ -5,61 +5,19 @@
 // the model, and how many calls were made that a step may not make. The gap is measured with timed
 // events, in a run of its own.
 
-#include <ferry/offload/overlap.hpp>
-
+#include "gap_watch.hpp"
 #include "goal.hpp"
 #include "gpu/slow_gpu.hpp"
 #include "gpu_stack.hpp"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
-#include <string_view>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace ferry::bench {
 
 namespace {
-
-/// Measures from the end of each copy that compute waited for to where compute goes on.
-class gap_watch final : public operation_observer {
-public:
-  void on_operation(const operation_span& span) override {
-    const std::lock_guard lock{mutex_};
-    if (span.tag.block == operation_tag::no_block)
-      return;
-    auto& use = uses_[span.tag.ticket];
-    const std::string_view what = span.tag.what;
-    if (span.kind == operation_kind::copy)
-      use.landed = std::max(use.landed, span.end);
-    else if (span.kind == operation_kind::mark && what == mark_acquire)
-      use.asked = span.end;
-    else if (span.kind == operation_kind::mark && what == mark_begin)
-      use.began = span.end;
-  }
-  void on_stream(stream_id, std::string_view) override {}
-
-  /// Returns the gaps in microseconds, sorted.
-  [[nodiscard]] std::vector<double> gaps() const {
-    const std::lock_guard lock{mutex_};
-    std::vector<double> all;
-    for (const auto& [ticket, use] : uses_)
-      if (use.landed > use.asked && use.began.count() != 0 && use.asked.count() != 0)
-        all.push_back(std::chrono::duration<double, std::micro>(use.began - use.landed).count());
-    std::ranges::sort(all);
-    return all;
-  }
-
-private:
-  struct use {
-    nanoseconds asked{};
-    nanoseconds landed{};
-    nanoseconds began{};
-  };
-
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, use> uses_;
-};
 
 double percentile(const std::vector<double>& sorted, double share) {
   return sorted.empty()

@@ -11,10 +11,10 @@
 #include "gpu/kernels.hpp"
 #include "gpu_stack.hpp"
 #include "leased_stack.hpp"
+#include "seconds_to.hpp"
 #include "support/scratch_directory.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -23,13 +23,6 @@
 namespace ferry::bench {
 
 namespace {
-
-template <class Act>
-double seconds_of(const Act& act) {
-  const auto started = std::chrono::steady_clock::now();
-  act();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-}
 
 /// How many times as long as cudaHostAlloc our arena takes to be there, and at which rate it is.
 struct pinning {
@@ -45,9 +38,11 @@ pinning measure_pinning(const std::shared_ptr<cuda_device>& gpu, outcome& noted)
   std::vector<double> ratios;
   std::vector<double> rates;
   for (int i = 0; i < turns; ++i) {
-    const auto own =
-        seconds_of([&] { const memory_block arena(*gpu, memory_kind::pinned, bytes); });
-    const auto cuda = seconds_of([&] { test::host_free(test::host_alloc(bytes)); });
+    const auto own = seconds_to([&] { return memory_block(*gpu, memory_kind::pinned, bytes); });
+    const auto cuda = seconds_to([&] {
+      return std::unique_ptr<void, decltype(&test::host_free)>(test::host_alloc(bytes),
+                                                               &test::host_free);
+    });
     ratios.push_back(cuda / own);
     rates.push_back(static_cast<double>(bytes) / own);
     noted.cases.push_back({{"bytes", bytes}, {"arena_s", own}, {"cudaHostAlloc_s", cuda}});
@@ -73,7 +68,10 @@ double measure_pages(const std::shared_ptr<cuda_device>& gpu, outcome& noted) {
       callers->synchronize();
     };
     run(); // Reads the file.
-    return seconds_of(run);
+    return seconds_to([&] {
+      run();
+      return 0;
+    });
   };
   std::vector<double> ratios;
   for (int i = 0; i < turns; ++i) {
