@@ -79,11 +79,11 @@ private:
   std::vector<std::string> names_;
   std::map<std::string, std::size_t, std::less<>> name_numbers_;
   std::map<std::pair<std::uint32_t, std::int64_t>, std::size_t> waits_; ///< By rank and beginning.
-  nanoseconds begin_ = nanoseconds::max();
-  nanoseconds end_ = nanoseconds::min();
+  nanoseconds begin_;                                                   ///< Of the run, as `end_`.
+  nanoseconds end_;
 };
 
-span_columns::span_columns(const trace& run) {
+span_columns::span_columns(const trace& run) : begin_(run.begin()), end_(run.end()) {
   for (const auto& each : run.device)
     rows_.push_back({each.rank, each.track, each.what, shown(each.kind), each.start, each.end,
                      each.block, each.ticket, each.bytes, each.enqueued});
@@ -99,17 +99,9 @@ span_columns::span_columns(const trace& run) {
                      each.finished, each.block, each.ticket, 0, each.sent});
   std::ranges::stable_sort(rows_, {}, &row::start);
   for (std::size_t i = 0; i != rows_.size(); ++i) {
-    begin_ = std::min(begin_, rows_[i].start);
-    end_ = std::max(end_, rows_[i].end);
     if (rows_[i].kind == shown_kind::wait)
       waits_[{rows_[i].rank, rows_[i].start.count()}] = i;
   }
-  for (const auto& each : run.marks) {
-    begin_ = std::min(begin_, each.at);
-    end_ = std::max(end_, each.at);
-  }
-  if (begin_ > end_)
-    begin_ = end_ = nanoseconds::zero();
   number_tracks(run);
 }
 
@@ -188,6 +180,22 @@ json counters_of(const trace& run, const span_columns& columns) {
   return all;
 }
 
+/// Returns from where to where blocks came and were used: what is before and after, such as reading
+/// weights and ending, may take far longer. The whole run, if there were none.
+json first_view(const trace& run, const span_columns& columns) {
+  auto from = nanoseconds::max();
+  auto until = nanoseconds::min();
+  for (const auto& each : run.uses) {
+    from = std::min(from, each.asked);
+    until = std::max(until, each.ended);
+  }
+  if (from > until)
+    return {0, columns.length()};
+  const auto edge = (until - from).count() / 50;
+  return {std::max<std::int64_t>(columns.since_begin(from) - edge, 0),
+          std::min(columns.since_begin(until) + edge, columns.length())};
+}
+
 json data_of(const trace& run, const trace_report& report) {
   span_columns columns(run);
   json late = json::array();
@@ -210,11 +218,17 @@ json data_of(const trace& run, const trace_report& report) {
   for (const auto& [name, value] : summary_lines(run, report))
     summary.push_back({name, value});
   auto spans = columns.take_spans();
-  return {{"end", columns.length()},     {"ranks", report.ranks.size()},
-          {"notes", notes_on(run)},      {"summary", std::move(summary)},
-          {"names", columns.names()},    {"tracks", columns.tracks()},
-          {"blocks", std::move(blocks)}, {"counters", counters_of(run, columns)},
-          {"marks", std::move(marks)},   {"late", std::move(late)},
+  return {{"end", columns.length()},
+          {"ranks", report.ranks.size()},
+          {"view", first_view(run, columns)},
+          {"notes", notes_on(run)},
+          {"summary", std::move(summary)},
+          {"names", columns.names()},
+          {"tracks", columns.tracks()},
+          {"blocks", std::move(blocks)},
+          {"counters", counters_of(run, columns)},
+          {"marks", std::move(marks)},
+          {"late", std::move(late)},
           {"spans", std::move(spans)}};
 }
 

@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -34,7 +35,7 @@ struct trace_options {
   std::int64_t longest = 10;
 };
 
-/// Reads all files into one trace, on the clock of the first.
+/// Reads all files into one trace, on the clock of the first. Refuses files of other runs.
 result<trace> read_all(const std::vector<std::string>& files) {
   auto whole = read_trace(fs::path(files.front()));
   for (std::size_t i = 1; whole && i != files.size(); ++i) {
@@ -42,6 +43,11 @@ result<trace> read_all(const std::vector<std::string>& files) {
     if (!next)
       return next;
     const auto later = whole->epoch && next->epoch ? *next->epoch - *whole->epoch : nanoseconds{};
+    if (const auto why = why_not_of_one_run(*whole, *next, later); !why.empty())
+      return tl::unexpected(failure{.code = errc::invalid_argument,
+                                    .detail = "'" + files[i] + "' is not of the run of '" +
+                                              files.front() + "': " + why +
+                                              "; expected one trace of each process of a run"});
     whole->merge(std::move(*next), later);
   }
   return whole;
@@ -69,13 +75,24 @@ result<void> check_page(const trace_options& options) {
   return {};
 }
 
-void write_page(const std::string& path, const std::string& page) {
+result<void> write_page(const std::string& path, const std::string& page) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << page;
   file.close();
-  if (!file)
-    throw ferry_error(
-        {.code = errc::io_failure, .detail = "the page '" + path + "' could not be written"});
+  if (file)
+    return {};
+  const std::string why = errno == 0 ? "unknown reason" : std::generic_category().message(errno);
+  return tl::unexpected(failure{.code = errc::io_failure,
+                                .detail = "the page '" + path + "' could not be written: " + why});
+}
+
+/// Returns the names of the files, as a heading.
+std::string title_of(const std::vector<std::string>& files) {
+  std::string title;
+  for (const auto& each : files)
+    title += (title.empty() ? "" : ", ") + each;
+  return title;
 }
 
 exit_code show_trace(const trace_options& options) {
@@ -86,11 +103,14 @@ exit_code show_trace(const trace_options& options) {
   if (!run)
     return report(run.error(), exit_code_of(run.error()));
   const auto found = analyse(*run);
-  const auto text = options.json ? to_json(*run, found) + '\n'
-                                 : to_table(*run, found, static_cast<std::size_t>(options.longest));
-  if (options.page)
-    write_page(*options.page, timeline_page(*run, found, options.files.front()));
+  const auto title = title_of(options.files);
+  const auto text = options.json
+                        ? to_json(*run, found) + '\n'
+                        : to_table(*run, found, title, static_cast<std::size_t>(options.longest));
   std::fputs(text.c_str(), stdout);
+  if (options.page)
+    if (const auto written = write_page(*options.page, timeline_page(*run, found, title)); !written)
+      return report(written.error(), exit_code_of(written.error()));
   return exit_code::done;
 }
 

@@ -97,12 +97,12 @@ json as_json(const rank_part& part) {
           {"link_use", part.link_use()}};
 }
 
-json as_json(const trace& run, const late_block& late) {
+json as_json(const trace& run, nanoseconds begin, const late_block& late) {
   return {{"rank", late.rank},
           {"block", late.block},
           {"path", run.block_name(late.block)},
           {"ticket", late.ticket},
-          {"at_s", seconds(late.asked)},
+          {"at_s", seconds(late.asked - begin)},
           {"wait_s", seconds(late.wait)},
           {"cause", to_string(late.cause)},
           {"by_block", or_null(late.by_block)},
@@ -152,21 +152,28 @@ std::vector<std::pair<std::string, std::string>> summary_lines(const trace& run,
   lines.emplace_back("link use", percent_text(part.link_use()));
   lines.emplace_back("lower bound", time_text(overlap.lower_bound()));
   lines.emplace_back("distance to the bound", percent_text(part.distance_to_bound()));
-  lines.emplace_back("late blocks", std::to_string(report.late.size()));
+  const auto late =
+      static_cast<std::size_t>(std::ranges::count(report.late, part.rank, &late_block::rank));
+  auto late_text = std::to_string(late);
+  if (report.ranks.size() > 1)
+    late_text += ", of all ranks " + std::to_string(report.late.size());
+  lines.emplace_back("late blocks", std::move(late_text));
   lines.emplace_back("spans",
                      std::to_string(run.device.size() + run.uses.size() + run.messages.size()));
   return lines;
 }
 
-std::string to_table(const trace& run, const trace_report& report, std::size_t most) {
-  std::string table = "trace\n";
+std::string to_table(const trace& run, const trace_report& report, const std::string& title,
+                     std::size_t most) {
+  const std::string of_all = report.ranks.size() > 1 ? ", all ranks" : "";
+  std::string table = printable(title) + '\n';
   for (const auto& [name, value] : summary_lines(run, report))
     line(table, name, value);
   if (const auto notes = notes_on(run); !notes.empty())
     line(table, "note", notes);
   if (report.late.empty())
     return table;
-  table += "\nwhy blocks were late\n";
+  table += "\nwhy blocks were late" + of_all + '\n';
   for (const auto& [cause, sum] : causes_of(report)) {
     line(table, words_of(cause),
          std::to_string(sum.count) + (sum.count == 1 ? " block, " : " blocks, ") +
@@ -181,16 +188,18 @@ std::string to_table(const trace& run, const trace_report& report, std::size_t m
   if (longest.size() > most)
     longest.resize(most);
   if (!longest.empty())
-    table += "\nlongest waits\n";
+    table += "\nlongest waits" + of_all + '\n';
+  const auto begin = run.begin();
   for (const auto* each : longest)
     line(table, time_text(each->wait),
-         printable(run.block_name(each->block)) + " at " + time_text(each->asked) +
+         printable(run.block_name(each->block)) + " at " + time_text(each->asked - begin) +
              (report.ranks.size() > 1 ? ", rank " + std::to_string(each->rank) : "") + ": " +
              printable(each->why));
   return table;
 }
 
 std::string to_json(const trace& run, const trace_report& report) {
+  const auto begin = run.begin();
   json all = json::object();
   all["complete"] = run.complete;
   all["dropped_spans"] = run.dropped;
@@ -217,7 +226,7 @@ std::string to_json(const trace& run, const trace_report& report) {
                                     {"compute_s", seconds(each.compute)}});
   all["late"] = json::array();
   for (const auto& each : report.late)
-    all["late"].push_back(as_json(run, each));
+    all["late"].push_back(as_json(run, begin, each));
   return all.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

@@ -21,7 +21,8 @@ namespace ferry {
 summary_lines(const trace& run, const trace_report& report);
 
 /// Returns summary, causes and the `most` longest waits as `ferry trace` prints them.
-[[nodiscard]] std::string to_table(const trace& run, const trace_report& report, std::size_t most);
+[[nodiscard]] std::string to_table(const trace& run, const trace_report& report,
+                                   const std::string& title, std::size_t most);
 
 /// Returns everything as one JSON object, times in seconds.
 [[nodiscard]] std::string to_json(const trace& run, const trace_report& report);

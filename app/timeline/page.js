@@ -23,7 +23,7 @@
     const size = Math.abs(ns);
     if (size >= 1e9) return (ns / 1e9).toFixed(3) + ' s';
     if (size >= 1e6) return (ns / 1e6).toFixed(3) + ' ms';
-    return (ns / 1e3).toFixed(3) + ' \u00b5s';
+    return (ns / 1e3).toFixed(size < 1e3 ? 3 : 1) + ' us';
   };
   const size = (bytes) => {
     const units = ['B', 'KiB', 'MiB', 'GiB'];
@@ -71,8 +71,11 @@
 
   const canvas = get('lanes');
   const ink = canvas.getContext('2d');
-  const gutter = () => (view.width < 600 ? 92 : 150);
-  const view = {from: 0, to: length_of, width: 0, height: 0, scroll: 0};
+  // Wide enough for the longest name.
+  ink.font = '12px system-ui, sans-serif';
+  const widest = lanes.reduce((most, lane) => Math.max(most, ink.measureText(lane.heading || lane.name).width), 60);
+  const gutter = () => Math.ceil(Math.min(widest + 16, view.width / 2));
+  const view = {from: data.view[0], to: Math.max(data.view[1], data.view[0] + 1), width: 0, height: 0, scroll: 0};
   let colours = {};
   let chosen = -1;
   let late_index = -1;
@@ -181,6 +184,7 @@
       if (x > view.width) break;
       if (next - drawn < 0.5) continue;
       const y = top + 3 + high * (1 - value[i] / most);
+      if (drawn < 0) ink.lineTo(x, top + 3 + high);
       ink.lineTo(x, y);
       ink.lineTo(next, y);
       drawn = next;
@@ -525,6 +529,9 @@
   fit();
 
   // For tests, and for whoever writes a script.
+  document.documentElement.dataset.view = Math.round(view.from) + ' to ' + Math.round(view.to);
+  ink.font = '12px system-ui, sans-serif';
+  document.documentElement.dataset.cut = lanes.filter((each) => ink.measureText(each.heading || each.name).width > gutter() - 12).length;
   window.timeline = {lanes: lanes.filter((each) => each.spans).map((each) => each.name), spans: count, show, choose, go_to, draw, view, frame_times};
   document.documentElement.dataset.lanes = window.timeline.lanes.join(', ');
   document.documentElement.dataset.spans = count;

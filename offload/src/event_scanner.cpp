@@ -34,14 +34,19 @@ int event_scanner::take() {
     if (filled_ == 0)
       return the_end;
   }
-  return static_cast<unsigned char>(chunk_[at_++]);
+  const auto byte = static_cast<unsigned char>(chunk_[at_++]);
+  if (byte == '\n')
+    ++line_;
+  return byte;
 }
 
 int event_scanner::take_after_blanks() {
   for (;;) {
     const auto byte = take();
-    if (byte != ' ' && byte != '\n' && byte != '\r' && byte != '\t')
-      return byte;
+    if (byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t')
+      continue;
+    began_ = line_;
+    return byte;
   }
 }
 
@@ -100,6 +105,8 @@ std::optional<std::string> event_scanner::object() {
     if (byte == the_end)
       return std::nullopt;
     text += static_cast<char>(byte);
+    if (quoted && byte == '\n')
+      refuse("has a string without an end");
     if (text.size() > longest_event)
       refuse("has an event of more than " + std::to_string(longest_event) + " bytes");
     if (quoted && byte == '\\') {

@@ -24,6 +24,9 @@ public:
   /// @throws ferry_error `invalid_argument` if something else is in the way
   [[nodiscard]] std::optional<std::string> next();
 
+  /// Returns the number of the line where the last object began, or what is in its way; from 1.
+  [[nodiscard]] std::size_t line() const noexcept { return began_; }
+
 private:
   void open(int byte);
   [[nodiscard]] int take();
@@ -34,6 +37,8 @@ private:
   std::string chunk_;
   std::size_t at_ = 0;
   std::size_t filled_ = 0;
+  std::size_t line_ = 1;
+  std::size_t began_ = 1;
   bool in_object_ = false;
   enum class place { before, first, between, after } place_ = place::before;
 };

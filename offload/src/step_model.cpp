@@ -4,13 +4,13 @@
 #include "step_model.hpp"
 
 #include <ferry/offload/overlap.hpp>
+#include <ferry/offload/residency.hpp>
 #include <ferry/offload/slot_depth.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <map>
-#include <set>
 #include <utility>
 
 namespace ferry {
@@ -38,6 +38,8 @@ std::pair<nanoseconds, nanoseconds> last_step(const trace& run, std::uint32_t ra
     else if (each.what == mark_step_ended && begun != nanoseconds::min())
       found = {begun, each.at};
   }
+  if (found.second == nanoseconds::max())
+    found.first = begun; // The trace ends in the first step.
   return found;
 }
 
@@ -68,37 +70,44 @@ step_model::step_model(const trace& run, std::uint32_t rank, const rank_history&
     if (uses[i]->begun < from || uses[i]->ended > until)
       continue;
     order_.push_back(uses[i]->block);
-    costs_.push_back(cost_of(*uses[i], history.fetch_of(i)));
+    const auto fetch = history.fetch_of(i);
+    costs_.push_back(cost_of(*uses[i], fetch));
+    bytes_.push_back(fetch.bytes);
   }
   if (order_.size() > most_uses)
     first = order_.size() - most_uses;
   order_.erase(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(first));
   costs_.erase(costs_.begin(), costs_.begin() + static_cast<std::ptrdiff_t>(first));
+  bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(first));
   if (const auto slots = history.slots(); slots != 0)
     how_.slots = slots;
+  blocks_.insert(order_.begin(), order_.end());
   for (const auto& each : costs_)
     compute_ += each.compute;
   if (!costs_.empty())
     step_ = steady_pass(costs_, how_);
 }
 
-std::string step_model::advice(wait_cause cause) const {
+bool step_model::streams(std::uint32_t block) const {
+  return blocks_.contains(block);
+}
+
+std::string step_model::advice(wait_cause cause, bool in_step) const {
   switch (cause) {
     case wait_cause::link_busy:
-      if (const auto shared = shared_pass(); helps(shared))
+      if (const auto shared = shared_pass(); in_step && helps(shared))
         return told(shared);
-      if (const auto resident = more_residents(); helps(resident))
+      if (const auto resident = more_residents(); in_step && helps(resident))
         return told(resident);
-      return "keep the block resident: it is not hidden whatever runs before it";
+      return keep_it(in_step);
     case wait_cause::slot_held:
-      if (const auto slots = more_slots(); helps(slots))
+      if (const auto slots = more_slots(); in_step && helps(slots))
         return told(slots);
-      if (const auto resident = more_residents(); helps(resident))
+      if (const auto resident = more_residents(); in_step && helps(resident))
         return told(resident);
       return "use one slot more";
     case wait_cause::demanded_late:
-      return "begin the request earlier, announce the order of its blocks, or keep the block "
-             "resident";
+      return "begin the request earlier, announce the order of its blocks, or " + keep_it(in_step);
     case wait_cause::message_late:
       return "leave a processor core to the actors, or use one slot more so that they may be late";
     case wait_cause::rank_late:
@@ -108,7 +117,25 @@ std::string step_model::advice(wait_cause cause) const {
     case wait_cause::not_recorded:
       break;
   }
-  return "record fewer steps, so that nothing is dropped";
+  return "record fewer steps if spans are missing, and look what else the machine did at the time";
+}
+
+// Of denoisers some blocks may stay, unless ranks gather them; of other components all or none.
+std::string step_model::keep_it(bool in_step) const {
+  if (!in_step)
+    return "keep its component on the device: leave it out of the configuration's components";
+  if (gathers())
+    return "take weight_transfer rank-local if each rank's link is fast enough: of blocks that "
+           "ranks "
+           "gather none may stay";
+  return "keep the block resident";
+}
+
+bool step_model::gathers() const {
+  return std::ranges::any_of(costs_, [](const block_cost& cost) {
+    return std::ranges::any_of(cost.pieces,
+                               [](const piece_cost& piece) { return piece.gather.has_value(); });
+  });
 }
 
 step_model::change step_model::more_slots() const {
@@ -125,42 +152,44 @@ step_model::change step_model::more_slots() const {
   return best;
 }
 
-// Blocks are chosen where the transfers of the stack are evenly divided, so that long ones come
-// first and none beside another.
-step_model::change step_model::more_residents() const {
-  std::map<std::uint32_t, nanoseconds> streamed;
+nanoseconds step_model::step_with(std::size_t residents) const {
+  std::map<std::uint32_t, std::size_t> numbers; // Of the blocks, as the first pass runs them.
+  std::vector<block_cost> costs;
+  std::vector<std::size_t> bytes;
   for (std::size_t i = 0; i != order_.size(); ++i)
-    if (!costs_[i].resident())
-      streamed.emplace(order_[i], transfer_of(costs_[i]));
-  nanoseconds all{};
-  for (const auto& [block, transfer] : streamed)
-    all += transfer;
-  change best{.step = step_, .what = {}};
-  const auto most = static_cast<std::int64_t>(streamed.size());
-  for (std::int64_t count = 1; count <= most; ++count) {
-    std::set<std::uint32_t> chosen;
-    nanoseconds passed{};
-    std::int64_t next = 0;
-    for (const auto& [block, transfer] : streamed) {
-      passed += transfer;
-      if (next != count && passed * 2 * count >= all * (2 * next + 1)) {
-        chosen.insert(block);
-        ++next;
-      }
+    if (numbers.emplace(order_[i], costs.size()).second) {
+      costs.push_back(costs_[i]);
+      bytes.push_back(bytes_[i]);
     }
-    auto costs = costs_;
-    for (std::size_t i = 0; i != order_.size(); ++i)
-      if (chosen.contains(order_[i]))
-        costs[i].pieces.clear();
-    const auto step = steady_pass(costs, how_);
-    if (step * 1000 > best.step * 995 && count != most)
-      continue;
-    best = {.step = step,
-            .what = "resident: " + std::to_string(count) +
-                    (count == 1 ? " more block" : " more blocks, spread")};
-    if (step * 1000 <= compute_ * 1005)
-      break;
+  const auto kept = choose_residents({.costs = costs, .bytes = bytes, .how = how_},
+                                     {.bytes = {}, .count = residents}, residency::spread);
+  auto changed = costs_;
+  for (std::size_t i = 0; i != order_.size(); ++i)
+    if (kept[numbers.at(order_[i])])
+      changed[i].pieces.clear();
+  return steady_pass(changed, how_);
+}
+
+step_model::change step_model::more_residents() const {
+  change best{.step = step_, .what = {}};
+  if (gathers())
+    return best;
+  // The fewest with which compute is all that is left; with all of them it is.
+  const auto hides = [&](std::size_t count) {
+    best.step = step_with(count);
+    return best.step * 1000 <= compute_ * 1005;
+  };
+  std::size_t too_few = 0;
+  auto enough = blocks_.size();
+  while (enough - too_few > 1) {
+    const auto middle = too_few + (enough - too_few) / 2;
+    (hides(middle) ? enough : too_few) = middle;
   }
+  if (enough == 0)
+    return best;
+  best.step = step_with(enough);
+  best.what = "resident: " + std::to_string(enough) +
+              (enough == 1 ? " more block" : " more blocks, spread");
   return best;
 }
 

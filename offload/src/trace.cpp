@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +20,30 @@ void append(std::vector<Span>& to, std::vector<Span>& from, nanoseconds later,
       each.*time += later;
     to.push_back(std::move(each));
   }
+}
+
+/// Calls `see` with the beginning and the end of everything in `run`.
+template <class See>
+void see_all(const trace& run, See see) {
+  for (const auto& each : run.device)
+    see(each.start, each.end);
+  for (const auto& each : run.uses)
+    see(each.asked, each.ended);
+  for (const auto& each : run.messages)
+    see(each.started, each.finished);
+  for (const auto& each : run.marks)
+    see(each.at, each.at);
+}
+
+std::set<std::uint32_t> ranks_of(const trace& run) {
+  std::set<std::uint32_t> ranks;
+  for (const auto& each : run.tracks)
+    ranks.insert(each.rank);
+  for (const auto& each : run.uses)
+    ranks.insert(each.rank);
+  for (const auto& each : run.device)
+    ranks.insert(each.rank);
+  return ranks;
 }
 
 } // namespace
@@ -63,9 +88,37 @@ void trace::merge(trace other, nanoseconds later) {
   sort();
 }
 
+nanoseconds trace::begin() const noexcept {
+  auto first = nanoseconds::max();
+  see_all(*this, [&](nanoseconds begin, nanoseconds) { first = std::min(first, begin); });
+  return first == nanoseconds::max() ? nanoseconds::zero() : first;
+}
+
+nanoseconds trace::end() const noexcept {
+  auto last = nanoseconds::min();
+  see_all(*this, [&](nanoseconds, nanoseconds end) { last = std::max(last, end); });
+  return last == nanoseconds::min() ? nanoseconds::zero() : last;
+}
+
 std::string trace::block_name(std::uint32_t block) const {
   const auto known = blocks.find(block);
   return known != blocks.end() ? known->second : "block " + std::to_string(block);
+}
+
+std::string why_not_of_one_run(const trace& one, const trace& other, nanoseconds later) {
+  if (!one.epoch || !other.epoch)
+    return "times are modelled, and the ranks of such a run are all in one file";
+  const auto known = ranks_of(one);
+  for (const auto rank : ranks_of(other))
+    if (known.contains(rank))
+      return "both have rank " + std::to_string(rank);
+  for (const auto& [block, path] : other.blocks)
+    if (const auto same = one.blocks.find(block); same != one.blocks.end() && same->second != path)
+      return "block " + std::to_string(block) + " is '" + same->second + "' in one and '" + path +
+             "' in the other";
+  if (other.begin() + later > one.end() || other.end() + later < one.begin())
+    return "one had ended before the other began";
+  return "";
 }
 
 } // namespace ferry

@@ -218,10 +218,20 @@ void detective::blame_request(late_block& of, const start& at) const {
         "'" + std::string(slow->what) + "' waited " + milliseconds(lag(slow)) + " for its actor";
     return;
   }
-  of.why = at.before == nullptr && at.holder == nullptr
-               ? "it is the first: nothing ran before it that its copy could hide behind"
-               : "its copy was enqueued " + milliseconds(at.first->enqueued - at.needed) +
-                     " after it was needed";
+  if (at.before == nullptr && at.holder == nullptr) {
+    of.why = "it is the first: nothing ran before it that its copy could hide behind";
+    return;
+  }
+  const auto late_by = at.first->enqueued - at.needed;
+  if (late_by > nanoseconds::zero()) {
+    of.why = "its copy was enqueued " + milliseconds(late_by) + " after it was needed";
+    return;
+  }
+  of.cause = wait_cause::not_recorded;
+  of.why =
+      "its copy was enqueued in time, and began " +
+      milliseconds(at.first->start - std::max({at.link_free, at.slot_free, at.first->enqueued})) +
+      " after it could";
 }
 
 nanoseconds busy_time(const std::vector<const device_span*>& copies, nanoseconds from,
@@ -322,7 +332,7 @@ trace_report analyse(const trace& run) {
   for (const auto& [rank, history] : histories) {
     report.ranks.push_back(sums_of(rank, history));
     const step_model model(run, rank, history);
-    std::map<wait_cause, std::string> advice;
+    std::map<std::pair<wait_cause, bool>, std::string> advice; // The model takes its time.
     std::map<std::uint32_t, block_part> parts;
     for (std::size_t i = 0; i != history.uses().size(); ++i) {
       const auto& use = *history.uses()[i];
@@ -340,9 +350,10 @@ trace_report analyse(const trace& run) {
         continue;
       ++part.late;
       auto& late = report.late.emplace_back(who.explain(rank, i));
-      auto& what = advice[late.cause];
+      const auto in_step = model.streams(use.block);
+      auto& what = advice[{late.cause, in_step}];
       if (what.empty())
-        what = model.advice(late.cause);
+        what = model.advice(late.cause, in_step);
       late.advice = what;
     }
     for (auto& [block, part] : parts) {

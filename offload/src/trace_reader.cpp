@@ -32,6 +32,9 @@ public:
   /// @throws ferry_error without a subject
   void add(const json& event);
 
+  /// Returns whether the first event was one of a trace.
+  [[nodiscard]] bool begun() const noexcept { return begun_; }
+
   /// @pre everything was added
   [[nodiscard]] trace take() {
     made_.sort();
@@ -214,8 +217,8 @@ result<trace> read_events(std::istream& in) {
     }
   } catch (ferry_error& wrong) {
     auto reason = wrong.reason();
-    if (number > 1)
-      reason.detail = "event " + std::to_string(number) + ": " + reason.detail;
+    if (made.begun())
+      reason.detail = "line " + std::to_string(events.line()) + ": " + reason.detail;
     return tl::unexpected(std::move(reason));
   }
   if (number == 0)

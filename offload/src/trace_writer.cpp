@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <concepts>
@@ -16,14 +17,15 @@ namespace ferry {
 namespace {
 
 constexpr std::string_view fetch_message = "fetch_block";
-constexpr std::string_view release_message = "block_released";
-constexpr std::string_view discard_message = "discard_slot";
 
 // A whole trace is an object, as the tools of others expect. One that may end anywhere is an array:
 // those can be read without their end.
 constexpr std::string_view whole_head = R"({"traceEvents":[)";
 constexpr std::string_view open_head = "[               ";
 static_assert(whole_head.size() == open_head.size());
+
+/// More than there are slots: of fetches whose block has yet to run.
+constexpr std::size_t most_tickets = 4096;
 
 constexpr std::size_t flush_at = std::size_t{1} << 16;
 
@@ -183,8 +185,14 @@ void trace_writer::add(const device_span& span) {
   auto* const last = span.kind == operation_kind::copy     ? &rank.fetched
                      : span.kind == operation_kind::gather ? &rank.gathered
                                                            : nullptr;
-  if (last != nullptr && span.ticket != 0 && std::exchange(*last, span.ticket) != span.ticket)
-    arrow('t', span.rank, span.track, span.ticket, span.start);
+  if (last == nullptr || span.ticket == 0 || std::exchange(*last, span.ticket) == span.ticket)
+    return;
+  arrow('t', span.rank, span.track, span.ticket, span.start);
+  if (span.kind != operation_kind::copy)
+    return;
+  rank.changes.emplace(std::pair(span.start, true), span.ticket);
+  rank.last_fetch = std::max(rank.last_fetch, span.start);
+  count_slots(span.rank, std::min(rank.last_fetch, rank.last_use));
 }
 
 void trace_writer::add(const block_span& span) {
@@ -200,8 +208,13 @@ void trace_writer::add(const block_span& span) {
           .args()
           .time("asked", span.asked)
           .use(span.block, span.ticket));
-  if (span.ticket != 0)
-    arrow('f', span.rank, span.track, span.ticket, span.begun);
+  if (span.ticket == 0)
+    return;
+  arrow('f', span.rank, span.track, span.ticket, span.begun);
+  auto& rank = ranks_[span.rank];
+  rank.changes.emplace(std::pair(span.ended, false), span.ticket);
+  rank.last_use = std::max(rank.last_use, span.ended);
+  count_slots(span.rank, std::min(rank.last_fetch, rank.last_use));
 }
 
 void trace_writer::add(const message_span& span) {
@@ -216,21 +229,36 @@ void trace_writer::add(const message_span& span) {
   if (span.demanded)
     made.text("demanded", "true");
   put(made);
-  if (span.what == fetch_message && span.ticket != 0)
-    arrow('s', span.rank, span.track, span.ticket, span.started);
-  if (span.slot)
-    count_slots(span);
+  if (span.what != fetch_message || span.ticket == 0)
+    return;
+  arrow('s', span.rank, span.track, span.ticket, span.started);
+  if (!span.slot)
+    return;
+  auto& slots = ranks_[span.rank].slot_of;
+  slots[span.ticket] = *span.slot;
+  if (slots.size() > most_tickets)
+    slots.erase(slots.begin());
 }
 
-void trace_writer::count_slots(const message_span& span) {
-  auto& slots = ranks_[span.rank].slots;
-  if (span.what == fetch_message)
-    slots.insert(*span.slot);
-  else if (span.what == release_message || span.what == discard_message)
-    slots.erase(*span.slot);
-  else
-    return;
-  add(trace_counter{span.rank, "slots in use", span.finished, slots.size()});
+// By the device: the host runs ahead of it. Copies come in their order, and uses in theirs, so that
+// up to the earlier of the two last ones nothing is to come.
+void trace_writer::count_slots(std::uint32_t rank, nanoseconds until) {
+  auto& state = ranks_[rank];
+  auto& changes = state.changes;
+  while (!changes.empty() && changes.begin()->first.first <= until) {
+    const auto [when, taken] = changes.begin()->first;
+    const auto slot = state.slot_of.find(changes.begin()->second);
+    changes.erase(changes.begin());
+    if (slot == state.slot_of.end())
+      continue;
+    if (taken) {
+      state.slots.insert(slot->second);
+    } else {
+      state.slots.erase(slot->second);
+      state.slot_of.erase(slot);
+    }
+    add(trace_counter{rank, "slots in use", when, state.slots.size()});
+  }
 }
 
 void trace_writer::add(const trace_mark& mark) {
@@ -255,6 +283,8 @@ void trace_writer::drop(std::uint32_t rank, std::uint64_t so_far) {
 }
 
 void trace_writer::finish() {
+  for (const auto& [rank, state] : ranks_)
+    count_slots(rank, nanoseconds::max());
   event end(*this, 'M', "ferry_end", 0, 0);
   put(end);
   const bool can_return = begins_at_ != std::ostream::pos_type(-1);

@@ -122,7 +122,7 @@ TEST_CASE("a trace that ends early is summed up, and says so", "[app][trace]") {
 TEST_CASE("traces of several processes come together on one clock", "[app][trace]") {
   const test::scratch_directory scratch;
   write_trace(scratch.path() / "t.json", 0, 1'000'000'000ns);
-  write_trace(scratch.path() / "t.rank1.json", 1, 1'500'000'000ns);
+  write_trace(scratch.path() / "t.rank1.json", 1, 1'002'000'000ns);
 
   const auto done =
       run_program({"trace", scratch.path() / "t.json", scratch.path() / "t.rank1.json", "--json"});
@@ -131,7 +131,64 @@ TEST_CASE("traces of several processes come together on one clock", "[app][trace
   const auto told = json::parse(done.out);
   CHECK(told["ranks_report"].size() == 2);
   REQUIRE(told["late"].size() == 4);
-  CHECK(told["late"][3]["at_s"] == 0.504);
+  CHECK(told["late"][3]["at_s"] == 0.006);
+}
+
+TEST_CASE("the summary of several ranks says whose late blocks it counts", "[app][trace]") {
+  const test::scratch_directory scratch;
+  const auto first = scratch.path() / "t.json";
+  const auto second = scratch.path() / "t.rank1.json";
+  write_trace(first, 0, 1'000'000'000ns);
+  write_trace(second, 1, 1'002'000'000ns);
+
+  const auto done = run_program({"trace", first, second});
+
+  CHECK_THAT(done.out, StartsWith(first.string() + ", " + second.string() + "\n") &&
+                           Contains("ranks                 2, figures of rank 0\n") &&
+                           Contains("late blocks           2, of all ranks 4\n") &&
+                           Contains("\nwhy blocks were late, all ranks\n") &&
+                           Contains("\nlongest waits, all ranks\n"));
+}
+
+TEST_CASE("traces of different runs are not added up", "[app][trace]") {
+  const test::scratch_directory scratch;
+  const auto first = scratch.path() / "a.json";
+  const auto second = scratch.path() / "b.json";
+  const auto together = [&] { return run_program({"trace", first, second}); };
+
+  write_trace(first, 0, 1'000'000'000ns);
+  write_trace(second, 0, 1'002'000'000ns);
+  const auto same_rank = together();
+  write_trace(second, 1, 3'000'000'000ns);
+  const auto later = together();
+  write_trace(second, 1);
+  const auto modelled = together();
+
+  for (const auto& [done, why] : {std::pair(same_rank, "both have rank 0"),
+                                  std::pair(later, "one had ended before the other began"),
+                                  std::pair(modelled, "times are modelled")}) {
+    CHECK(done.code == 2);
+    CHECK(done.out == "");
+    CHECK_THAT(done.err, Contains("b.json' is not of the run of '" + first.string() + "': " + why));
+  }
+}
+
+TEST_CASE("times of the table and of the page begin with the run", "[app][trace]") {
+  const test::scratch_directory scratch;
+  std::ofstream file(scratch.path() / "t.json");
+  trace_writer writer(file);
+  writer.add(device_span{
+      .track = 4, .what = "fetch", .ticket = 1, .bytes = 1000, .start = 100ms, .end = 103ms});
+  writer.add(block_span{
+      .track = 3, .block = 0, .ticket = 1, .asked = 102ms, .begun = 103ms, .ended = 104ms});
+  writer.finish();
+  file.close();
+  const auto page = scratch.path() / "p.html";
+
+  const auto done = run_program({"trace", scratch.path() / "t.json", "--html", page});
+
+  CHECK_THAT(done.out, Contains("block 0 at 2.000 ms: "));
+  CHECK_THAT(read_text(page), Contains(R"("at":2000000,)"));
 }
 
 TEST_CASE("what is no trace is rejected in one line", "[app][trace]") {
@@ -185,13 +242,15 @@ TEST_CASE("a page is written over a page, and over nothing else", "[app][trace]"
   CHECK(read_text(notes) == "mine");
 }
 
-TEST_CASE("a page that cannot be written fails with its name", "[app][trace]") {
+TEST_CASE("a page that cannot be written fails with its name, behind the table", "[app][trace]") {
   const written_trace given;
 
   const auto done = run_program({"trace", given.path, "--html", "/nowhere/page.html"});
 
   CHECK(done.code == 1);
-  CHECK_THAT(done.err, Contains("'/nowhere/page.html' could not be written"));
+  CHECK_THAT(done.err,
+             Contains("'/nowhere/page.html' could not be written: No such file or directory"));
+  CHECK_THAT(done.out, Contains("exposed wait          5.000 ms"));
 }
 
 std::string page_of(const written_trace& given) {
@@ -224,8 +283,19 @@ TEST_CASE("a page has the run's spans, and no name in it becomes markup", "[app]
   const auto data = json::parse(text);
   CHECK(data["spans"]["start"] == json({0, 0, 3'000'000, 3'000'000, 4'000'000, 6'000'000}));
   CHECK(data["blocks"]["1"] == hostile);
+  CHECK(data["view"] == json({0, 7'000'000}));
   REQUIRE(data["late"].size() == 2);
   CHECK(data["spans"]["kind"][data["late"][0]["span"].get<std::size_t>()] == 5);
+}
+
+TEST_CASE("a page begins with where blocks ran, not with what was before and after",
+          "[app][trace]") {
+  trace run;
+  run.messages.push_back({.started = 0s, .finished = 1s});
+  run.uses.push_back({.asked = 10s, .begun = 10s, .ended = 11s});
+  run.messages.push_back({.started = 99s, .finished = 100s});
+
+  CHECK_THAT(timeline_page(run, {}, ""), Contains(R"("view":[9980000000,11020000000])"));
 }
 
 TEST_CASE("the title of a page is no markup either", "[app][trace]") {
@@ -251,13 +321,16 @@ TEST_CASE("a browser shows the lanes and the late blocks of a page", "[.browser]
   const written_trace given;
   static_cast<void>(page_of(given));
 
-  const auto shown = test::run({browser, "--headless", "--no-sandbox", "--disable-gpu",
-                                "--user-data-dir=" + (given.scratch.path() / "profile").string(),
-                                "--virtual-time-budget=5000", "--dump-dom",
-                                "file://" + (given.scratch.path() / "page.html").string()});
+  const auto shown =
+      test::run({browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=500,800",
+                 "--user-data-dir=" + (given.scratch.path() / "profile").string(),
+                 "--virtual-time-budget=5000", "--dump-dom",
+                 "file://" + (given.scratch.path() / "page.html").string()});
 
   CHECK_THAT(shown.out, Contains(R"(data-lanes="compute, copy")"));
   CHECK_THAT(shown.out, Contains(R"(data-spans="6")"));
+  CHECK_THAT(shown.out, Contains(R"(data-view="0 to 7000000")"));
+  CHECK_THAT(shown.out, Contains(R"(data-cut="0")"));
   CHECK_THAT(shown.out, Contains("&lt;/script&gt;&lt;script&gt;document.title='ran'"));
   CHECK_THAT(shown.out, Contains("waited 2.000 ms") && Contains("link busy"));
   CHECK(shown.out.find("<title>ran</title>") == std::string::npos);

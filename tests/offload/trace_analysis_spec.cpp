@@ -347,6 +347,47 @@ TEST_CASE("a step bound by the link is told how many blocks to keep", "[offload]
         "resident: 4 more blocks, spread (by the model a step takes 8.00 ms instead of 16.00 ms)");
 }
 
+TEST_CASE("a step whose blocks ranks gather is not told to keep any", "[offload][trace_analysis]") {
+  const auto late = last_late(story{}
+                                  .copy(0, 0, 1)
+                                  .copy(1, 1, 2)
+                                  .gather(0, 0, 1, 4)
+                                  .gather(0, 1, 4, 7)
+                                  .use(0, 4, 4, 5)
+                                  .use(1, 5, 7, 8));
+
+  CHECK(late.cause == wait_cause::link_busy);
+  CHECK(late.advice == "take weight_transfer rank-local if each rank's link is fast enough: of "
+                       "blocks that ranks gather none may stay");
+}
+
+TEST_CASE("a block that no step uses is not told to stay alone", "[offload][trace_analysis]") {
+  story told;
+  told.fetched_use(90, 91, 0, 0, 2, 3).fetched_use(91, 92, 2, 3, 4, 5);
+  told.mark(mark_step_begins, 5);
+  told.fetched_use(0, 1, 4, 5, 6, 7).fetched_use(1, 2, 6, 7, 8, 9);
+  told.mark(mark_step_ended, 9);
+
+  const auto report = told.report();
+
+  REQUIRE(report.late.size() == 4);
+  CHECK(report.late[0].advice.find("leave it out of the configuration's components") !=
+        std::string::npos);
+  CHECK(report.late[1].advice ==
+        "keep its component on the device: leave it out of the configuration's components");
+  CHECK(report.late[3].advice.find("resident: ") == 0);
+}
+
+TEST_CASE(
+    "a copy that could have begun earlier and was asked for in time has no cause in the trace",
+    "[offload][trace_analysis]") {
+  const auto late =
+      last_late(story{}.copy(0, 0, 1).copy(1, 2.5, 3.5, 0.5).use(0, 1, 1, 3).use(1, 3, 3.5, 4.5));
+
+  CHECK(late.cause == wait_cause::not_recorded);
+  CHECK(late.why == "its copy was enqueued in time, and began 1.500 ms after it could");
+}
+
 TEST_CASE("two guidance branches bound by the link are told to share a weight pass",
           "[offload][trace_analysis]") {
   auto told = link_bound(2);

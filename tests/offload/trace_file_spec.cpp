@@ -137,9 +137,9 @@ TEST_CASE("a trace counts the bytes moved and the slots in use", "[offload][trac
 
   REQUIRE(back);
   REQUIRE(back->counters.size() == 3);
-  CHECK(back->counters[0] == trace_counter{0, "slots in use", 13ns, 1});
-  CHECK(back->counters[1] == trace_counter{0, "slots in use", 44ns, 0});
-  CHECK(back->counters[2] == trace_counter{0, "bytes moved", 1'000'020ns, 1000});
+  CHECK(back->counters[0] == trace_counter{0, "slots in use", 20ns, 1});
+  CHECK(back->counters[1] == trace_counter{0, "bytes moved", 1'000'020ns, 1000});
+  CHECK(back->counters[2] == trace_counter{0, "slots in use", 3'000'020ns, 0});
 }
 
 TEST_CASE("a trace that ends at any byte behind its first event can be read", "[offload][trace]") {
@@ -281,13 +281,13 @@ TEST_CASE("a trace of another format is refused as unsupported", "[offload][trac
   CHECK(back.error().detail.find("format is 2; expected 1") != std::string::npos);
 }
 
-TEST_CASE("values that no run can have are refused, naming event and value", "[offload][trace]") {
+TEST_CASE("values that no run can have are refused, naming line and value", "[offload][trace]") {
   const auto span = [](const std::string& ts, const std::string& dur, const std::string& more) {
     return with_event(R"({"ph":"X","cat":"block","name":"block","ts":)" + ts + R"(,"dur":)" + dur +
                       R"(,"args":{"asked":0},)" + more + "}");
   };
   CHECK(refusal(span("1", "1", R"("pid":0,"tid":0)")).empty());
-  CHECK(refusal(span("1e300", "1", R"("pid":0,"tid":0)")).find("event 2: ts is 1e+300") !=
+  CHECK(refusal(span("1e300", "1", R"("pid":0,"tid":0)")).find("line 1: ts is 1e+300") !=
         std::string::npos);
   CHECK(refusal(span("1", "-1", R"("pid":0,"tid":0)")).find("dur is -1") != std::string::npos);
   CHECK(refusal(span("-2", "1", R"("pid":0,"tid":0)")).find("asked is 0") != std::string::npos);
@@ -296,6 +296,22 @@ TEST_CASE("values that no run can have are refused, naming event and value", "[o
         std::string::npos);
   CHECK(refusal(span("1", "1", R"("pid":0,"tid":-1)")).find("tid is -1") != std::string::npos);
   CHECK(refusal(span("1e9999", "1", R"("pid":0,"tid":0)")).find("no JSON") != std::string::npos);
+}
+
+TEST_CASE("a broken line is named by its number", "[offload][trace]") {
+  auto text = small_file();
+  std::size_t begin = 0;
+  for (int line = 1; line != 5; ++line)
+    begin = text.find('\n', begin) + 1;
+  const auto broken =
+      GENERATE(as<std::string>{}, R"({"ph":"M)", R"({"ph":"M",})", R"({"ph":)", "x");
+  CAPTURE(broken);
+  const auto end = text.find('\n', begin);
+  text.replace(begin, end - begin, broken + ",");
+
+  const auto why = refusal(text);
+
+  CHECK(why.find("'t.json' line 5: ") == 0);
 }
 
 TEST_CASE("an event that is nested deeply or endless is refused", "[offload][trace]") {
@@ -313,6 +329,59 @@ TEST_CASE("a trace that cannot be opened is not found", "[offload][trace]") {
 
   CHECK(read_trace(scratch.path() / "none.json").error().code == errc::not_found);
   CHECK(read_trace(scratch.path()).error().code == errc::not_found);
+}
+
+TEST_CASE("slots are counted when the device fills and leaves them", "[offload][trace]") {
+  std::ostringstream out;
+  trace_writer writer(out);
+  const auto use = [](std::uint32_t block, nanoseconds begun, nanoseconds ended) {
+    return block_span{.track = 3,
+                      .block = block,
+                      .ticket = block + 1,
+                      .asked = begun,
+                      .begun = begun,
+                      .ended = ended};
+  };
+  // The host asks for all of it at once; copies are told before uses.
+  for (std::uint32_t block = 0; block != 3; ++block)
+    writer.add(request(block, block + 1, block % 2, 1ns));
+  writer.add(fetch(0, 1, 10ns, 20ns));
+  writer.add(fetch(1, 2, 20ns, 30ns));
+  writer.add(fetch(2, 3, 40ns, 50ns));
+  writer.add(use(0, 20ns, 40ns));
+  writer.add(use(1, 40ns, 60ns));
+  writer.add(use(2, 60ns, 70ns));
+  writer.finish();
+
+  const auto back = read(out.str()).value();
+  std::vector<std::pair<int, int>> slots;
+  for (const auto& each : back.counters)
+    if (each.what == "slots in use")
+      slots.emplace_back(each.at.count(), each.value);
+  CHECK(slots ==
+        std::vector<std::pair<int, int>>{{10, 1}, {20, 2}, {40, 1}, {40, 2}, {60, 1}, {70, 0}});
+}
+
+TEST_CASE("traces that cannot be of one run say why", "[offload][trace]") {
+  const auto make = [](std::uint32_t rank, nanoseconds begin, bool real,
+                       const std::string& path = "a") {
+    trace made;
+    if (real)
+      made.epoch = 1s;
+    made.blocks[0] = path;
+    made.uses.push_back({.rank = rank, .asked = begin, .begun = begin, .ended = begin + 1s});
+    return made;
+  };
+  const auto one = make(0, 0s, true);
+
+  CHECK(why_not_of_one_run(one, make(1, 0s, true), 500ms) == "");
+  CHECK(why_not_of_one_run(one, make(0, 0s, true), 0s) == "both have rank 0");
+  CHECK(why_not_of_one_run(one, make(1, 0s, true), 2s) == "one had ended before the other began");
+  CHECK(why_not_of_one_run(one, make(1, 0s, true), -2s) == "one had ended before the other began");
+  CHECK(why_not_of_one_run(one, make(1, 0s, true, "b"), 0s) ==
+        "block 0 is 'a' in one and 'b' in the other");
+  CHECK(why_not_of_one_run(one, make(1, 0s, false), 0s).find("times are modelled") == 0);
+  CHECK(why_not_of_one_run(make(1, 0s, false), one, 0s).find("times are modelled") == 0);
 }
 
 TEST_CASE("the trace of another rank comes in on the same clock", "[offload][trace]") {

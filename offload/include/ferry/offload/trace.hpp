@@ -116,6 +116,10 @@ struct trace {
   /// Takes over the spans of other ranks, whose clock showed `later` less at the same moment.
   void merge(trace other, nanoseconds later);
 
+  /// Returns when the first of it happens and when the last has ended; zeros where nothing does.
+  [[nodiscard]] nanoseconds begin() const noexcept;
+  [[nodiscard]] nanoseconds end() const noexcept;
+
   /// Returns the path of a block, or `block 7` if nobody told.
   [[nodiscard]] std::string block_name(std::uint32_t block) const;
 
@@ -134,5 +138,10 @@ struct trace {
 private:
   std::set<std::string, std::less<>> words_;
 };
+
+/// Returns why `other`, whose clock showed `later` less at the same moment, cannot be of the run of
+/// `one` and of other ranks: the sentence goes on behind the names of the two. Empty if it can.
+[[nodiscard]] std::string why_not_of_one_run(const trace& one, const trace& other,
+                                             nanoseconds later);
 
 } // namespace ferry

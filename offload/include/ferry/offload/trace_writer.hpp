@@ -40,7 +40,7 @@ public:
   void add(const device_span& span);
   /// Shows the wait as a span of its own.
   void add(const block_span& span);
-  /// Also counts the slots that are in use, by the messages that say so.
+  /// Also notes which slot a fetch goes to.
   void add(const message_span& span);
   void add(const trace_mark& mark);
   void add(const trace_counter& counter);
@@ -60,7 +60,12 @@ private:
     bool named = false;
     std::uint64_t moved = 0;
     std::uint64_t dropped = 0;
-    std::set<std::uint32_t> slots;
+    std::map<std::uint64_t, std::uint32_t> slot_of; ///< By ticket.
+    std::set<std::uint32_t> slots;                  ///< In use.
+    /// When the ticket is done with a slot (false) or begins to fill it (true). Not yet counted.
+    std::multimap<std::pair<nanoseconds, bool>, std::uint64_t> changes;
+    nanoseconds last_fetch = nanoseconds::min();
+    nanoseconds last_use = nanoseconds::min();
     std::uint64_t fetched = 0;  ///< Ticket of the last copy.
     std::uint64_t gathered = 0; ///< Ticket of the last gather.
   };
@@ -69,7 +74,7 @@ private:
   void arrow(char phase, std::uint32_t rank, std::uint32_t track, std::uint64_t ticket,
              nanoseconds at);
   void name_rank(std::uint32_t rank);
-  void count_slots(const message_span& span);
+  void count_slots(std::uint32_t rank, nanoseconds until);
   /// Returns `text` as JSON, quoted.
   [[nodiscard]] const std::string& quoted(std::string_view text);
 
