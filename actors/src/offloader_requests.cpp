@@ -43,8 +43,6 @@ bool offloader::ranks_gather() const noexcept {
 bool offloader::withdraw(waiting_request& which, failure cause) {
   deliver(std::exchange(which.promise, {}), tl::unexpected(std::move(cause)));
   which.withdrawn = true;
-  if (which.wave.blocks.empty())
-    which.wave.steps.reset();
   return !ranks_gather();
 }
 
@@ -112,8 +110,9 @@ void offloader::join(waiting_request next) {
       next.withdrawn ? options_.request_deadline
                      : std::max(next.until - clock().now(), std::chrono::nanoseconds{0});
   const auto& gate = options_.peers->gate;
+  const auto without_blocks = next.withdrawn && next.wave.blocks.empty();
   inquire(this, gate, patience + options_.request_deadline,
-          join_wave{to_ballot(next.wave), patience})
+          join_wave{without_blocks ? withdrawn_ballot() : to_ballot(next.wave), patience})
       .then(
           [this, next] {
             at_gate_ = false;

@@ -94,22 +94,27 @@ TEST_CASE("requests that make no wave begin on no rank, and the next may",
   group ranks(2, kind::sim);
   std::vector<failure> reasons(2);
 
+  std::vector<failure> others(2);
   CHECK(ranks.all([&](rank& own, std::size_t i) {
     if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)))
       return false;
     const auto refused = own.subject.begin_request({.steps = i == 0 ? 4 : 5});
     const auto unsaid = own.subject.begin_request();
     const auto cached = own.subject.begin_request({.steps = 4, .skips_blocks = i == 1});
-    if (refused || unsaid || cached)
+    const auto guided = own.subject.begin_request({.steps = 4, .passes = i == 1 ? 2U : 1U});
+    if (refused || unsaid || cached || guided)
       return false;
     reasons[i] = refused.error();
     return unsaid.error().rank == 0 && cached.error().rank == 1 && take_part(own, 4);
+    others[i] = guided.error();
   }));
 
   CHECK(reasons[0] == reasons[1]);
   CHECK(reasons[0].code == errc::invalid_argument);
   CHECK_THAT(reasons[0].detail, Catch::Contains("rank 1 takes 5 steps, rank 0 4"));
 }
+  CHECK(others[0] == others[1]);
+  CHECK_THAT(others[0].detail, Catch::Contains("rank 1 takes 2 passes a step, rank 0 1"));
 
 TEST_CASE("a request in a wave that did not say what it runs is not cancelled alone",
           "[actors][ranks][waves]") {
@@ -296,6 +301,7 @@ TEST_CASE(
   CHECK(refused.code == errc::invalid_argument);
   CHECK(refused.rank == 1);
   CHECK(ranks.races() == 0);
+  CHECK_THAT(refused.detail, Catch::Contains("rank 1 withdrew its request before its turn"));
 }
 
 } // namespace
