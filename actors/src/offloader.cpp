@@ -65,6 +65,7 @@ offloader::behavior_type offloader::make_behavior() {
 
 void offloader::on_exit() {
   take_back_alone();
+  limit_.reset();
   enabling_ = {};
   releasing_ = {};
   port_ = nullptr;
@@ -103,6 +104,9 @@ caf::result<answered> offloader::release(const release_child& message) {
   release_until_ = std::chrono::steady_clock::now() + message.deadline;
   release_attempts_ = most_undo_attempts;
   releasing_ = make_response_promise<answered>();
+  if (ranks_gather())
+    limit_.emplace(options_.peers->ranks, message.deadline / 4,
+                   failure{errc::transfer_aborted, "the runtime is stopping"});
   if (phase_ == phase::idle || phase_ == phase::enabled || phase_ == phase::incomplete)
     continue_release();
   return releasing_;
@@ -153,6 +157,7 @@ void offloader::retry_pages() {
 }
 
 void offloader::deliver_release(const failure& reason) {
+  limit_.reset();
   releasing_.deliver(to_error(reason));
   releasing_ = {};
 }

@@ -16,6 +16,7 @@
 #include <ferry/platform/host_thread.hpp>
 
 #include "block_port.hpp"
+#include "gather_limit.hpp"
 #include "group_port.hpp"
 #include "placement.hpp"
 
@@ -273,6 +274,7 @@ private:
   std::uint64_t last_query_ = 0;
   std::chrono::steady_clock::time_point release_until_;
   int release_attempts_ = 0;
+  std::optional<gather_limit> limit_; ///< Of a release, until the streams are dry.
 };
 
 } // namespace ferry

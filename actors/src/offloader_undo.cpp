@@ -40,7 +40,9 @@ void offloader::tear_down(const causal_stamp& stamp, undo_handler then) {
       return;
     }
     drain_all(closed ? closed->stamp : causal_stamp{}, [this, then](const drain_answers& answers) {
-      let_go_unless_running(wait_for_streams(answers), then);
+      auto dry = wait_for_streams(answers);
+      limit_.reset();
+      let_go_unless_running(std::move(dry), then);
     });
   });
 }

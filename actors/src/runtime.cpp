@@ -6,6 +6,7 @@
 #include <ferry/actors/crew.hpp>
 #include <ferry/actors/trace_log.hpp>
 #include <ferry/messages/ask.hpp>
+#include <ferry/messages/supervisor.hpp>
 #include <ferry/messages/type_ids.hpp>
 #include <ferry/offload/bare_weights.hpp>
 #include <ferry/offload/pipeline.hpp>
@@ -212,11 +213,12 @@ result<void> runtime::stop(std::chrono::milliseconds deadline) {
   if (!done->late.empty())
     return tl::unexpected(failure{errc::deadline_exceeded, "late to stop: " + done->late.front()});
   at->reset();
-  if (impl_->options.ranks)
-    impl_->options.ranks = rank_group{};
+  std::optional<rank_group> left;
   std::shared_ptr<engine> gone;
   {
     const std::lock_guard lock{impl_->mutex};
+    if (impl_->options.ranks)
+      left = std::exchange(impl_->options.ranks, rank_group{});
     gone = std::move(impl_->current);
   }
   return {};
@@ -287,6 +289,23 @@ result<void> runtime::end_request() {
   if (ended)
     impl_->meter->end();
   return ended;
+}
+
+failure runtime::leave_ranks(failure cause) {
+  const auto own = [&] {
+    const std::lock_guard lock{impl_->mutex};
+    return impl_->options.ranks.value_or(rank_group{});
+  }();
+  if (own.meeting == nullptr || own.gathers == nullptr)
+    return cause;
+  cause = own.gathers->asynchronous_failure().value_or(std::move(cause));
+  cause.rank = cause.rank.value_or(own.meeting->rank());
+  own.meeting->poison(cause);
+  cause = own.meeting->failed().value_or(std::move(cause));
+  own.gathers->abort(cause);
+  if (const auto at = impl_->running())
+    post((*at)->who->supervisor, child_failed{"model", 0, cause});
+  return cause;
 }
 
 result<void> runtime::announce(std::vector<block_id> blocks) {

@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <latch>
 #include <optional>
 #include <set>
 #include <string>
@@ -109,6 +110,129 @@ TEST_CASE("a gather that waits for other ranks holds up no other actor, and a st
   const auto again = ranks[0]->subject.stop(10s);
   INFO((again ? std::string() : again.error().detail));
   CHECK(again);
+}
+
+TEST_CASE("a rank that stops does not wait for one that never comes to a gather",
+          "[actors][ranks]") {
+  const auto what = GENERATE(kind::sim, kind::host);
+  CAPTURE(what == kind::sim);
+  group ranks(2, what);
+  std::latch over{1};
+  std::chrono::steady_clock::duration took{};
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(all_gathered)) ||
+        !own.begin(1))
+      return false;
+    if (i == 1) {
+      over.wait();
+      return true;
+    }
+    // Both ranks have come to the first two. On the simulated device nothing runs there by itself.
+    if (what == kind::host) {
+      CHECK(own.run_block("text_encoder.block.0", 100));
+      while (own.subject.state()->collectives < 3)
+        std::this_thread::yield();
+    }
+    const auto from = std::chrono::steady_clock::now();
+    const auto stopped = own.subject.stop(1s);
+    took = std::chrono::steady_clock::now() - from;
+    over.count_down();
+    INFO((stopped ? std::string() : stopped.error().detail));
+    CHECK(stopped);
+    return has_own_bytes(*own.pipeline);
+  }));
+
+  CHECK(took < 1s);
+}
+
+/// A rank's end that gets no further in its first gather until the group has failed, as NCCL may.
+class stuck_communicator final : public communicator {
+public:
+  explicit stuck_communicator(std::shared_ptr<communicator> inner) : inner_(std::move(inner)) {}
+
+  [[nodiscard]] int rank() const noexcept override { return inner_->rank(); }
+  [[nodiscard]] int size() const noexcept override { return inner_->size(); }
+  void all_gather(stream_id stream, mutable_bytes output, const_bytes shard,
+                  operation_tag tag) override {
+    come_.count_down();
+    failed_.wait();
+    inner_->all_gather(stream, output, shard, tag); // Which is refused.
+  }
+  void abort(const failure& cause) noexcept override {
+    inner_->abort(cause);
+    if (!said_.test_and_set())
+      failed_.count_down();
+  }
+  [[nodiscard]] std::optional<failure> asynchronous_failure() const override {
+    return inner_->asynchronous_failure();
+  }
+
+  void await_gather() const { come_.wait(); }
+
+private:
+  std::shared_ptr<communicator> inner_;
+  std::atomic_flag said_;
+  std::latch come_{1};
+  std::latch failed_{1};
+};
+
+/// Two ranks in a wave, of which rank 0 is stuck in its first gather.
+class stuck_pair {
+public:
+  stuck_pair() {
+    ends_[0].group.gathers = stuck_;
+    for (auto& [gpu, group] : ends_)
+      ranks_.push_back(std::make_unique<rank>(gpu, std::move(group)));
+    std::thread peer{[this] { CHECK(begin(*ranks_[1])); }};
+    CHECK(begin(*ranks_[0]));
+    peer.join();
+    stuck_->await_gather();
+  }
+
+  [[nodiscard]] rank& operator[](std::size_t i) { return *ranks_[i]; }
+
+private:
+  static bool begin(rank& own) {
+    return own.subject.start() && own.subject.enable(own.pipeline, config_of(all_gathered)) &&
+           own.begin(1);
+  }
+
+  std::vector<rank_ends> ends_ = sim_ranks(2);
+  std::shared_ptr<stuck_communicator> stuck_ =
+      std::make_shared<stuck_communicator>(ends_[0].group.gathers);
+  std::vector<std::unique_ptr<rank>> ranks_;
+};
+
+TEST_CASE("a rank that stops ends its wait in the call of a gather", "[actors][ranks]") {
+  stuck_pair ranks;
+
+  const auto from = std::chrono::steady_clock::now();
+  const auto stopped = ranks[0].subject.stop(1s);
+
+  INFO((stopped ? std::string() : stopped.error().detail));
+  CHECK(stopped);
+  CHECK(std::chrono::steady_clock::now() - from < 1s);
+  CHECK(has_own_bytes(*ranks[0].pipeline));
+}
+
+TEST_CASE("a rank that goes no further ends its wait in the call of a gather, and that of the "
+          "others",
+          "[actors][ranks][waves]") {
+  stuck_pair ranks;
+  const failure broke{.code = errc::internal, .detail = "no such luck", .rank = 0};
+
+  const auto from = std::chrono::steady_clock::now();
+  CHECK(ranks[0].subject.leave_ranks(broke) == broke);
+
+  try {
+    static_cast<void>(ranks[1].run_encoder());
+    FAIL("rank 1 went on");
+  } catch (const ferry_error& told) {
+    CHECK(told.reason().rank == 0);
+    CHECK_THAT(told.reason().detail, Catch::Contains("no such luck"));
+  }
+  CHECK(std::chrono::steady_clock::now() - from < 5s);
 }
 
 TEST_CASE("all ranks make the same gathers, and each copies its part alone", "[actors][ranks]") {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,8 +94,8 @@ TEST_CASE("requests that make no wave begin on no rank, and the next may",
           "[actors][ranks][waves]") {
   group ranks(2, kind::sim);
   std::vector<failure> reasons(2);
-
   std::vector<failure> others(2);
+
   CHECK(ranks.all([&](rank& own, std::size_t i) {
     if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered)))
       return false;
@@ -105,16 +106,16 @@ TEST_CASE("requests that make no wave begin on no rank, and the next may",
     if (refused || unsaid || cached || guided)
       return false;
     reasons[i] = refused.error();
-    return unsaid.error().rank == 0 && cached.error().rank == 1 && take_part(own, 4);
     others[i] = guided.error();
+    return unsaid.error().rank == 0 && cached.error().rank == 1 && take_part(own, 4);
   }));
 
   CHECK(reasons[0] == reasons[1]);
   CHECK(reasons[0].code == errc::invalid_argument);
   CHECK_THAT(reasons[0].detail, Catch::Contains("rank 1 takes 5 steps, rank 0 4"));
-}
   CHECK(others[0] == others[1]);
   CHECK_THAT(others[0].detail, Catch::Contains("rank 1 takes 2 passes a step, rank 0 1"));
+}
 
 TEST_CASE("a request in a wave that did not say what it runs is not cancelled alone",
           "[actors][ranks][waves]") {
@@ -300,8 +301,85 @@ TEST_CASE(
   CHECK(told.code == errc::deadline_exceeded);
   CHECK(refused.code == errc::invalid_argument);
   CHECK(refused.rank == 1);
-  CHECK(ranks.races() == 0);
   CHECK_THAT(refused.detail, Catch::Contains("rank 1 withdrew its request before its turn"));
+  CHECK(ranks.races() == 0);
+}
+
+/// Runs a step, and the begin of the next request if `then_begins`. Returns how that failed.
+failure failure_of_step(rank& own, bool then_begins) {
+  try {
+    if (!own.run_step() || !then_begins)
+      return {};
+  } catch (const ferry_error& e) {
+    return e.reason();
+  }
+  if (auto ended = own.subject.end_request(); !ended)
+    return ended.error();
+  const auto begun = own.begin(1);
+  return begun ? failure{} : begun.error();
+}
+
+TEST_CASE("a rank that goes no further ends the others with its cause and number, whether they "
+          "wait in a gather or for the next wave",
+          "[actors][ranks][waves]") {
+  const auto what = GENERATE(kind::sim, kind::host);
+  const auto behind_its_gathers = GENERATE(false, true);
+  CAPTURE(what == kind::sim, behind_its_gathers);
+  group ranks(3, what);
+  const failure broke{.code = errc::internal, .detail = "no such luck"};
+  std::vector<failure> told(3);
+  std::vector<std::chrono::steady_clock::duration> took(3);
+  std::latch heard{2};
+
+  CHECK(ranks.all([&](rank& own, std::size_t i) {
+    if (!own.subject.start() || !own.subject.enable(own.pipeline, config_of(gathered, 1024)) ||
+        !own.begin(1))
+      return false;
+    const auto from = std::chrono::steady_clock::now();
+    if (i != 1) {
+      told[i] = failure_of_step(own, behind_its_gathers);
+      took[i] = std::chrono::steady_clock::now() - from;
+      heard.count_down();
+      return own.subject.stop(10s).has_value();
+    }
+    if (behind_its_gathers && !own.run_step())
+      return false;
+    told[i] = own.subject.leave_ranks(broke);
+    heard.wait(); // It is not the end of this rank that the others see.
+    while (!own.subject.state()->first_failure)
+      std::this_thread::yield();
+    const auto next = own.subject.end_request();
+    return !next && next.error() == told[i] && own.subject.disable() &&
+           has_own_bytes(*own.pipeline);
+  }));
+
+  CHECK(told[1] == failure{.code = errc::internal, .detail = "no such luck", .rank = 1});
+  for (const auto i : {0U, 2U}) {
+    INFO(describe(told[i]));
+    CHECK(told[i].code == errc::internal);
+    CHECK(told[i].rank == 1);
+    CHECK_THAT(told[i].detail, Catch::Contains("no such luck"));
+    CHECK(took[i] < 5s);
+  }
+}
+
+TEST_CASE("a rank that goes no further is told if another went before it",
+          "[actors][ranks][waves]") {
+  group ranks(2, kind::sim);
+  const failure first{.code = errc::internal, .detail = "the first", .rank = 1};
+
+  CHECK(ranks[1].subject.leave_ranks(first) == first);
+  CHECK(ranks[0].subject.leave_ranks({.code = errc::cancelled, .detail = "the second"}) == first);
+}
+
+TEST_CASE("without ranks nobody is left", "[actors][ranks][waves]") {
+  runtime alone{std::make_shared<sim_device>(sim_options{}), {}};
+  const failure cause{.code = errc::internal, .detail = "no such luck"};
+
+  CHECK(alone.leave_ranks(cause) == cause);
+  REQUIRE(alone.start());
+  CHECK(alone.leave_ranks(cause) == cause);
+  CHECK(alone.enable(rank_model(), config_of(gathered)));
 }
 
 } // namespace

@@ -166,8 +166,16 @@ public:
 
   /// Ends the request that runs, cancelled or not: no copy is in flight and no block on the device
   /// afterwards. In a wave of ranks, what it has left out is still gathered for the others, behind
-  /// this call and as they get there.
+  /// this call and as they get there; if it did not say its blocks, nobody knows what that is, and
+  /// `leave_ranks` ends what all do.
   [[nodiscard]] result<void> end_request();
+
+  /// Says that this rank goes no further, for whoever finds that outside the runtime: its model has
+  /// thrown, and the other ranks wait for what it would have sent. All that ranks do together fails
+  /// with the first cause from then on, on all of them, and wherever they wait for it. A cause
+  /// without a rank is this one's. Returns the first cause. From any thread, at any time; does not
+  /// wait for the actors. Without ranks, or once it has stopped, nothing happens.
+  [[nodiscard]] failure leave_ranks(failure cause);
 
   /// Tells which blocks run next, else what ran is learned. Among ranks: from the model's thread.
   [[nodiscard]] result<void> announce(std::vector<block_id> blocks);
