@@ -733,24 +733,31 @@ TEST_CASE("ranks gather in groups that are no neighbours", "[actors][ranks][B93]
       CHECK(own.gpu->race_count() == 0);
 }
 
-/// Returns how enabling ended on both of two ranks, of which rank 1 may pin nothing.
-std::vector<result<void>> enabled_without_pins(pin_failure_policy policy) {
-  auto ends = sim_ranks(2);
+/// How enabling ended on a rank.
+struct enabled_end {
+  result<void> outcome;
+  device_counters then; ///< Of its device, while the runtime still runs.
+};
+
+/// Returns how enabling ended on each of `size` ranks, of which rank 1 may pin nothing.
+std::vector<enabled_end> enabled_without_pins(int size, pin_failure_policy policy) {
+  auto ends = sim_ranks(size);
   std::vector<std::unique_ptr<rank>> ranks;
-  for (std::size_t i = 0; i != 2; ++i)
+  for (std::size_t i = 0; i != ends.size(); ++i)
     ranks.push_back(
         std::make_unique<rank>(ends[i].gpu, std::move(ends[i].group), nullptr,
                                i == 1 ? std::optional<std::uint64_t>{1} : std::nullopt));
-  std::vector<result<void>> outcomes(2);
+  std::vector<enabled_end> outcomes(ends.size());
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i != 2; ++i)
+  for (std::size_t i = 0; i != ends.size(); ++i)
     threads.emplace_back([&, i] {
       auto& own = *ranks[i];
       auto config = config_of(all_gathered);
       config.on_pin_failure = policy;
-      outcomes[i] =
+      outcomes[i].outcome =
           own.subject.start().and_then([&] { return own.subject.enable(own.pipeline, config); });
-      if (outcomes[i])
+      outcomes[i].then = own.gpu->counters();
+      if (outcomes[i].outcome)
         CHECK((own.request(2) &&
                own.subject.state()->pageable_stores == (i == 1 ? dit_blocks + encoder_blocks : 0)));
       CHECK(own.subject.stop(10s));
@@ -839,20 +846,34 @@ TEST_CASE("a request that ends early ends although what it stages is behind the 
   CHECK(right == std::array<bool, 2>{true, true});
 }
 
-TEST_CASE("a rank that may not pin its parts sends them from where they are", "[actors][ranks]") {
-  for (const auto& each : enabled_without_pins(pin_failure_policy::whole_block_fallback))
-    CHECK(each);
+TEST_CASE("a rank that may not pin its parts sends them from where they are, and the others keep "
+          "theirs pinned",
+          "[actors][ranks]") {
+  const auto ends = enabled_without_pins(3, pin_failure_policy::whole_block_fallback);
+
+  for (const auto& each : ends)
+    CHECK(each.outcome);
+  CHECK(ends[1].then.peak_pinned_bytes == 0);
+  CHECK(ends[0].then.pinned_bytes > 0);
+  CHECK(ends[2].then.pinned_bytes == ends[0].then.pinned_bytes);
 }
 
-TEST_CASE("a rank that may not pin its parts, and must, fails all ranks before a gather",
+TEST_CASE("a rank that may not pin its parts, and must, allocates nothing and fails all ranks "
+          "before a gather, and none keeps what it allocated",
           "[actors][ranks]") {
-  const auto outcomes = enabled_without_pins(pin_failure_policy::fail);
+  const auto ends = enabled_without_pins(3, pin_failure_policy::fail);
 
-  for (const auto& each : outcomes) {
-    REQUIRE_FALSE(each);
-    CHECK(each.error().code == errc::out_of_host_memory);
+  for (const auto& each : ends) {
+    REQUIRE_FALSE(each.outcome);
+    CHECK(each.outcome.error().code == errc::out_of_host_memory);
+    CHECK(each.then.device_bytes == 0);
+    CHECK(each.then.pinned_bytes == 0);
+    CHECK(each.then.registered_bytes == 0);
   }
-  CHECK(outcomes[0].error().rank == 1);
+  CHECK(ends[0].outcome.error().rank == 1);
+  CHECK(ends[2].outcome.error().rank == 1);
+  CHECK(ends[0].then.allocations > 0);
+  CHECK(ends[1].then.allocations == 0);
 }
 
 } // namespace
