@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <span>
 #include <sstream>
 #include <thread>
@@ -38,6 +39,43 @@ std::string quoted(std::string_view key) {
   return "'" + std::string(key) + "'";
 }
 
+bool is_there(key_value_store& store, const std::string& key) {
+  return store.await({&key, 1}, nanoseconds::zero());
+}
+
+/// Watches the processes of those of `unknown` that have been announced, and takes them out.
+void watch_announced(key_value_store& store, peer_processes& peers, std::vector<int>& unknown) {
+  std::erase_if(unknown, [&](int rank) {
+    if (!is_there(store, process_key(rank)))
+      return false;
+    const auto process = read_process_identity(as_text(store.read(process_key(rank))));
+    if (!process)
+      throw ferry_error(process.error());
+    peers.watch(rank, *process);
+    return true;
+  });
+}
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> all(static_cast<std::size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// Waits until every rank has left or its process has ended, `patience` at most.
+void await_leaving(key_value_store& store, peer_processes& peers, std::vector<int> unknown,
+                   int size, nanoseconds patience) {
+  for (const auto from = clock::now();;) {
+    watch_announced(store, peers, unknown);
+    std::vector<std::string> missing;
+    for (int rank = 0; rank < size; ++rank)
+      if (!peers.gone(rank))
+        missing.push_back(left_key(rank));
+    if (store.await(missing, look_every) || clock::now() - from >= patience)
+      return;
+  }
+}
+
 /// Returns "2500 ms", or "3 s" where it comes out even.
 std::string in_words(nanoseconds span) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
@@ -55,7 +93,7 @@ store_rendezvous::~store_rendezvous() {
   try {
     store_->offer(left_key(rank_), {});
     if (store_->hosted_here())
-      linger();
+      await_leaving(*store_, peers_, unannounced_, size_, longest_linger);
   } catch (const ferry_error&) {
     // Whoever could miss this rank cannot reach the store either.
   }
@@ -97,7 +135,7 @@ result<contributions> store_rendezvous::meet_through_store(std::string_view key,
     const auto left = std::max<nanoseconds>(deadline - clock::now(), nanoseconds::zero());
     if (store_->await(places, std::min<nanoseconds>(left, look_every)))
       break;
-    look_for_processes();
+    watch_announced(*store_, peers_, unannounced_);
     if (auto cause = poisoned())
       return tl::unexpected(std::move(*cause));
     if (auto gone = somebody_is_gone(key, places))
@@ -139,12 +177,9 @@ failure refuse_to_join(key_value_store& store, int rank, int size, failure cause
   fail_ranks(store, cause);
   auto first = read_failure(as_text(store.read(failed_key)));
   store.offer(left_key(rank), {});
-  if (!store.hosted_here())
-    return first;
-  std::vector<std::string> others;
-  for (int other = 0; other < size; ++other)
-    others.push_back(left_key(other));
-  store.await(others, patience);
+  peer_processes peers;
+  if (store.hosted_here())
+    await_leaving(store, peers, all_ranks(size), size, patience);
   return first;
 }
 
@@ -166,38 +201,22 @@ failure store_rendezvous::unreachable(const failure& reason) const {
   return reason;
 }
 
-void store_rendezvous::linger() {
-  const auto deadline = clock::now() + longest_linger;
-  for (;;) {
-    std::vector<std::string> missing;
-    for (int other = 0; other < size_; ++other)
-      if (!peers_.gone(other))
-        missing.push_back(left_key(other));
-    if (store_->await(missing, look_every) || clock::now() >= deadline)
-      return;
-  }
-}
-
 std::optional<failure> store_rendezvous::poisoned() {
-  if (!there(failed_key))
+  if (!is_there(*store_, failed_key))
     return std::nullopt;
   return read_failure(as_text(store_->read(failed_key)));
-}
-
-bool store_rendezvous::there(const std::string& key) {
-  return store_->await({&key, 1}, nanoseconds::zero());
 }
 
 std::optional<failure> store_rendezvous::somebody_is_gone(std::string_view key,
                                                           const std::vector<std::string>& places) {
   for (int other = 0; other < size_; ++other) {
-    const auto has_left = there(left_key(other));
+    const auto has_left = is_there(*store_, left_key(other));
     if (!has_left && !peers_.gone(other))
       continue;
     // All may have come before it went.
     if (store_->await(places, nanoseconds::zero()))
       return std::nullopt;
-    const auto came = there(places[static_cast<std::size_t>(other)]);
+    const auto came = is_there(*store_, places[static_cast<std::size_t>(other)]);
     return failure{.code = errc::transfer_aborted,
                    .detail = (has_left ? "rank " + std::to_string(other) + " left" : ended(other)) +
                              (came ? " before all came to " : " before it came to ") + quoted(key),
@@ -211,7 +230,7 @@ failure store_rendezvous::late(std::string_view key, const std::vector<std::stri
   auto missing = std::string();
   auto first = std::optional<int>();
   for (int other = 0; other < size_; ++other) {
-    if (there(places[static_cast<std::size_t>(other)]))
+    if (is_there(*store_, places[static_cast<std::size_t>(other)]))
       continue;
     missing += (first ? ", rank " : "rank ") + std::to_string(other);
     first = first.value_or(other);
@@ -225,18 +244,6 @@ void announce_rank(key_value_store& store, int rank) {
   store.offer(process_key(rank), as_contribution(to_text(this_process())));
 }
 
-void store_rendezvous::look_for_processes() {
-  std::erase_if(unannounced_, [&](int rank) {
-    if (!there(process_key(rank)))
-      return false;
-    const auto process = read_process_identity(as_text(store_->read(process_key(rank))));
-    if (!process)
-      throw ferry_error(process.error());
-    peers_.watch(rank, *process);
-    return true;
-  });
-}
-
 result<void> store_rendezvous::introduce(nanoseconds patience) {
   try {
     return introduce_through_store(patience);
@@ -247,8 +254,7 @@ result<void> store_rendezvous::introduce(nanoseconds patience) {
 
 result<void> store_rendezvous::introduce_through_store(nanoseconds patience) {
   announce_rank(*store_, rank_);
-  for (int other = 0; other < size_; ++other)
-    unannounced_.push_back(other);
+  unannounced_ = all_ranks(size_);
   const auto met = meet("processes", as_contribution(std::to_string(size_)), patience);
   if (!met)
     return tl::unexpected(met.error());
@@ -262,7 +268,7 @@ result<void> store_rendezvous::introduce_through_store(nanoseconds patience) {
                           std::to_string(size_) + "; start all with one size",
                 .rank = other}));
   }
-  look_for_processes();
+  watch_announced(*store_, peers_, unannounced_);
   return {};
 }
 

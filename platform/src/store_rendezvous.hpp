@@ -38,12 +38,7 @@ private:
   [[nodiscard]] failure fail(const failure& cause);
   /// Returns why the store is gone: `reason`, or a rank that has ended.
   [[nodiscard]] failure unreachable(const failure& reason) const;
-  /// Keeps a store that is hosted here until the others have left, but not for long.
-  void linger();
   [[nodiscard]] std::optional<failure> poisoned();
-  [[nodiscard]] bool there(const std::string& key);
-  /// Watches the processes of ranks that have been announced meanwhile.
-  void look_for_processes();
   [[nodiscard]] std::optional<failure> somebody_is_gone(std::string_view key,
                                                         const std::vector<std::string>& places);
   [[nodiscard]] failure late(std::string_view key, const std::vector<std::string>& places,

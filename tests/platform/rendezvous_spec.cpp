@@ -8,6 +8,11 @@
 #include "support/directory_store.hpp"
 #include "support/scratch_directory.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <utility>
@@ -127,6 +132,31 @@ TEST_CASE("a rank that refuses to join keeps its store until the others have bee
 
   REQUIRE_FALSE(late);
   CHECK(late.error() == refusing.get());
+}
+
+/// Announces a process that has ended as `rank`.
+void announce_ended(const std::filesystem::path& directory, int rank) {
+  const auto child = ::fork();
+  if (child == 0) {
+    directory_store store(directory);
+    announce_rank(store, rank);
+    ::_exit(0);
+  }
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+}
+
+TEST_CASE("a rank that refuses to join does not keep its store for processes that have ended",
+          "[rendezvous]") {
+  const scratch_directory directory;
+  announce_ended(directory.path(), 1);
+  auto hosted = hosted_store(std::make_shared<directory_store>(directory.path()));
+  const auto begun = std::chrono::steady_clock::now();
+
+  const auto first =
+      refuse_to_join(hosted, 0, 2, {.code = errc::not_found, .detail = "no model"}, unlimited);
+
+  CHECK(first == failure{.code = errc::not_found, .detail = "no model", .rank = 0});
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(5));
 }
 
 TEST_CASE("two processes cannot join as one rank", "[rendezvous]") {

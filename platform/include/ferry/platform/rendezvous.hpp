@@ -74,8 +74,8 @@ join_rendezvous(std::shared_ptr<key_value_store> store, int rank, int size, nano
 void fail_ranks(key_value_store& store, const failure& cause);
 
 /// Fails all ranks in place of joining them as rank `rank` of `size`. Where the store is hosted
-/// here, keeps it until all others have been told and have left, `patience` at most. Returns the
-/// first cause, the same on all ranks.
+/// here, keeps it until the others have been told and have left or ended, `patience` at most.
+/// Returns the first cause, the same on all ranks.
 /// @throws ferry_error as `fail_ranks`
 [[nodiscard]] failure refuse_to_join(key_value_store& store, int rank, int size, failure cause,
                                      nanoseconds patience);
