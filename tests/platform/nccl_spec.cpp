@@ -349,6 +349,36 @@ TEST_CASE("ranks that all wait for NCCL in their first gather give up once joini
   close(ranks);
 }
 
+TEST_CASE("no rank has joined unless all have gathered", "[nccl]") {
+  nccl_ranks ranks(2);
+  ranks.gpus[1]->reach_only(1); // Where its gather begins.
+
+  const auto joined = ranks.join({.patience = endless, .to_join = 300ms});
+
+  for (const auto& each : joined) {
+    REQUIRE_FALSE(each);
+    CHECK(each.error().code == errc::deadline_exceeded);
+  }
+  CHECK(joined[0] == joined[1]);
+  close(ranks);
+}
+
+TEST_CASE("memory that an abort of NCCL may still use stays until the device goes", "[nccl]") {
+  nccl_ranks ranks(1);
+  ranks.library->stall("ncclAllGather", 0);
+  ranks.library->hang("ncclCommAbort", 0);
+
+  const auto joined = ranks.join({.patience = endless, .to_join = 100ms});
+
+  REQUIRE_FALSE(joined[0]);
+  const auto& device = *ranks.gpus[0];
+  CHECK(device.counters().device_bytes != 0);
+  CHECK(device.counters().streams == 1);
+  ranks.library->resume();
+  ranks.gpus[0].reset();
+  CHECK(ranks.library->open_comms() == 0);
+}
+
 TEST_CASE("NCCL may take longer to connect than ranks are given for a collective", "[nccl]") {
   nccl_ranks ranks(2);
   for (const auto rank : {0, 1})
@@ -428,6 +458,33 @@ TEST_CASE("what NCCL finds wrong by itself fails the group with its words", "[nc
   CHECK(ranks.ends[1]->asynchronous_failure() == cause);
 }
 
+TEST_CASE("NCCL that breaks on a rank which waits for another is known at once", "[nccl]") {
+  nccl_ranks ranks(2, {.patience = endless});
+  gathering waiting(ranks, 0);
+  waiting.start();
+  std::this_thread::sleep_for(50ms); // It has found rank 1 missing.
+
+  ranks.library->break_off(0, ncclSystemError);
+
+  const auto cause = soon_failed(*ranks.ends[1]);
+  waiting.finish();
+  REQUIRE(cause);
+  CHECK(cause->rank == 0);
+  CHECK(cause->vendor_code == ncclSystemError);
+}
+
+TEST_CASE("a rank that does not come to a collective is named by those that wait", "[nccl]") {
+  nccl_ranks ranks(3, {.patience = 200ms, .to_join = endless});
+  auto other = std::async(std::launch::async, [&] { return gathering(ranks, 2).gather(); });
+
+  const auto failed = gathering(ranks, 0).gather();
+
+  REQUIRE(failed);
+  CHECK(failed->code == errc::deadline_exceeded);
+  CHECK_THAT(failed->detail, Contains("rank 1 ") && !Contains("rank 2"));
+  CHECK(other.get() == failed);
+}
+
 TEST_CASE("an unexpected end of the thread that watches fails the group with its reason",
           "[nccl]") {
   static std::atomic<bool> broken;
@@ -476,6 +533,30 @@ TEST_CASE("the process of a rank that is killed is missed at once, also between 
   CHECK(cause->code == errc::transfer_aborted);
   CHECK_THAT(cause->detail, Contains("the process of rank 1 has ended"));
   CHECK(cause->rank == 1);
+}
+
+TEST_CASE("a rank that is killed after it has left is missed by a collective that does not end",
+          "[nccl]") {
+  other_process killed;
+  nccl_ranks ranks(2);
+  ranks.selves[1] = killed.identity();
+  for (auto& joined : ranks.join({.patience = endless}))
+    ranks.ends.push_back(std::move(joined.value()));
+  ranks.library->stall("ncclAllGather", 0);
+  auto waiting = std::async(std::launch::async, [&] { return gathering(ranks, 0).gather(); });
+  gathering own(ranks, 1);
+  own.start();
+  ranks.ends[1].reset();
+
+  killed.kill();
+
+  const auto cause = soon_failed(*ranks.ends[0]);
+  REQUIRE(cause);
+  CHECK(cause->code == errc::transfer_aborted);
+  CHECK(cause->rank == 1);
+  CHECK_THAT(cause->detail, Contains("the process of rank 1 has ended"));
+  CHECK(waiting.get());
+  own.finish();
 }
 
 TEST_CASE("a death is the cause, not what NCCL says because of it", "[nccl]") {
@@ -530,6 +611,39 @@ TEST_CASE("an end whose finalize never finishes is aborted and holds up nobody",
   CHECK(ranks.library->count("ncclCommAbort", 0) == 1);
   CHECK(ranks.library->count("ncclCommDestroy", 0) == 0);
   CHECK_FALSE(ranks.ends[1]->asynchronous_failure());
+}
+
+TEST_CASE("a group that fails while an end is finalized is aborted at once", "[nccl]") {
+  nccl_ranks ranks(2, {.patience = endless});
+  ranks.library->stall("ncclCommFinalize", 0);
+  ranks.ends[0].reset();
+  const auto begin = clock::now();
+  while (ranks.library->count("ncclCommFinalize", 0) == 0)
+    std::this_thread::sleep_for(1ms);
+
+  ranks.ends[1]->abort(disk_full);
+
+  while (ranks.library->count("ncclCommAbort", 0) == 0 && clock::now() - begin < 10s)
+    std::this_thread::sleep_for(1ms);
+  CHECK(clock::now() - begin < 3s);
+}
+
+TEST_CASE("a device that goes first lets a collective end that other ranks come to", "[nccl]") {
+  nccl_ranks ranks(2, {.patience = endless});
+  auto& gpu = *ranks.gpus[0];
+  const auto output = gpu.allocate(memory_kind::device, 128);
+  const auto shard = gpu.allocate(memory_kind::device, 64);
+  ranks.ends[0]->all_gather(gpu.create_stream("gathers"), output, shard,
+                            {.what = "gather", .block = 0});
+  auto going = std::async(std::launch::async, [&] { ranks.gpus[0].reset(); });
+  while (going.wait_for(100ms) == std::future_status::ready)
+    FAIL("the device has not waited");
+
+  const auto failed = gathering(ranks, 1).gather();
+
+  going.get();
+  CHECK_FALSE(failed);
+  CHECK(ranks.library->count("ncclCommDestroy", 0) == 1);
 }
 
 TEST_CASE("a driver that is shutting down closes everything, any other failure is logged",
@@ -674,6 +788,38 @@ TEST_CASE("a failure on one machine fails the ranks of the others with its cause
     CHECK(cause->detail == "the disk is full");
     CHECK(cause->rank == failing);
   }
+}
+
+TEST_CASE("a failure on another machine ends a wait for a rank of one's own", "[nccl]") {
+  nccl_ranks ranks(3);
+  ranks.selves[2].place = "another-machine/pid:[1]";
+  for (auto& joined : ranks.join({.patience = endless}))
+    ranks.ends.push_back(std::move(joined.value()));
+  gathering waiting(ranks, 0);
+  waiting.start();
+  std::this_thread::sleep_for(50ms); // It has found rank 1 missing.
+
+  ranks.ends[2]->abort(disk_full);
+
+  const auto cause = soon_failed(*ranks.ends[0]);
+  waiting.finish();
+  REQUIRE(cause);
+  CHECK(cause->detail == "the disk is full");
+  CHECK(cause->rank == 2);
+}
+
+TEST_CASE("what NCCL finds wrong on one machine is told to the others", "[nccl]") {
+  nccl_ranks ranks(2);
+  ranks.selves[1].place = "another-machine/pid:[1]";
+  for (auto& joined : ranks.join({.patience = endless}))
+    ranks.ends.push_back(std::move(joined.value()));
+
+  ranks.library->break_off(0, ncclSystemError);
+
+  const auto cause = soon_failed(*ranks.ends[1]);
+  REQUIRE(cause);
+  CHECK(cause->rank == 0);
+  CHECK(cause->vendor_code == ncclSystemError);
 }
 
 TEST_CASE("ranks of containers on one machine may not have one GPU", "[nccl]") {

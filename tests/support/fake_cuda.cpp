@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <thread>
+#include <utility>
 
 namespace ferry::test {
 namespace {
@@ -244,6 +246,8 @@ struct fake_calls {
                      cudaErrorHostMemoryNotRegistered);
     if (f.touched_by_work(data, found->second.bytes))
       static_cast<void>(f.wrong("cudaHostUnregister under work that has not run", cudaSuccess));
+    if (!f.require_current(found->second.device, "cudaHostUnregister"))
+      return f.end(cudaErrorInvalidValue);
     f.pinned_ -= found->second.bytes;
     f.registrations_.erase(found);
     return cudaSuccess;
@@ -451,9 +455,7 @@ struct fake_calls {
 };
 
 fake_cuda::fake_cuda(const fake_cuda_options& options)
-    : options_(options), api_(fake_calls::table()) {
-  FERRY_ASSERT(current == nullptr);
-  current = this;
+    : options_(options), api_(fake_calls::table()), before_(std::exchange(current, this)) {
   pending_error = cudaSuccess;
   current_device_of_thread = 0;
   capture_mode = cudaStreamCaptureModeGlobal;
@@ -462,7 +464,8 @@ fake_cuda::fake_cuda(const fake_cuda_options& options)
 fake_cuda::~fake_cuda() {
   for (const auto& [data, each] : allocations_)
     std::free(const_cast<std::byte*>(data));
-  current = nullptr;
+  FERRY_ASSERT(current == this);
+  current = before_;
 }
 
 void fake_cuda::fail(std::string_view name, cudaError_t status, std::size_t n) {
@@ -518,6 +521,29 @@ bool fake_cuda::end_capture(cudaStream_t stream) {
 void fake_cuda::launch(cudaStream_t stream, std::function<void()> kernel) {
   const auto lock = std::scoped_lock(mutex_);
   streams_.at(key(stream)).jobs.push_back({std::move(kernel), nullptr});
+}
+
+void fake_cuda::launch(cudaStream_t stream, std::function<void()> begin,
+                       std::function<bool()> over) {
+  const auto lock = std::scoped_lock(mutex_);
+  auto& jobs = streams_.at(key(stream)).jobs;
+  jobs.push_back({std::move(begin), nullptr});
+  jobs.push_back({.run = [] {}, .after = nullptr, .over = std::move(over)});
+}
+
+void fake_cuda::note(std::string_view call) {
+  const auto lock = std::scoped_lock(mutex_);
+  calls_.emplace_back(call, "");
+}
+
+void fake_cuda::meanwhile(std::string_view name, std::function<void()> act) {
+  const auto lock = std::scoped_lock(mutex_);
+  meanwhile_.insert_or_assign(std::string(name), std::move(act));
+}
+
+void fake_cuda::pass(std::chrono::microseconds span) {
+  const auto lock = std::scoped_lock(mutex_);
+  tick_ += static_cast<std::uint64_t>(span.count());
 }
 
 void fake_cuda::finish() {
@@ -613,6 +639,8 @@ void fake_cuda::make_current(int device) {
 cudaError_t fake_cuda::begin(std::string_view name, const std::string& arguments) {
   ++all_calls;
   calls_.emplace_back(name, arguments);
+  if (const auto act = meanwhile_.extract(std::string(name)))
+    act.mapped()();
   if (losing_ && losing_->first-- == 0) {
     lost_ = losing_->second;
     losing_.reset();
@@ -703,11 +731,10 @@ bool fake_cuda::step(fake_stream& on) {
   if (on.jobs.empty())
     return false;
   const auto next = on.jobs.front();
-  if (next.after != nullptr && !next.after->reached) {
+  if (next.held_up()) {
     auto moved = false;
     for (auto& [number, each] : streams_)
-      if (&each != &on && !each.jobs.empty() &&
-          (each.jobs.front().after == nullptr || each.jobs.front().after->reached))
+      if (&each != &on && !each.jobs.empty() && !each.jobs.front().held_up())
         moved = step(each) || moved;
     return moved;
   }
@@ -720,9 +747,20 @@ bool fake_cuda::step(fake_stream& on) {
 void fake_cuda::run_until(const std::function<bool()>& done, fake_stream& on) {
   while (!done())
     if (!step(on)) {
-      static_cast<void>(wrong("a wait for what will never happen", cudaSuccess));
-      return;
+      if (!awaits_other_threads()) {
+        static_cast<void>(wrong("a wait for what will never happen", cudaSuccess));
+        return;
+      }
+      mutex_.unlock();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      mutex_.lock();
     }
+}
+
+bool fake_cuda::awaits_other_threads() const {
+  return std::ranges::any_of(streams_, [](const auto& each) {
+    return !each.second.jobs.empty() && each.second.jobs.front().over != nullptr;
+  });
 }
 
 void fake_cuda::run_all(fake_stream& on) {

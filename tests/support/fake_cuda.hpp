@@ -5,6 +5,7 @@
 
 #include "cuda/runtime_api.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -42,7 +43,7 @@ struct fake_cuda_options {
 /// - A call that is not safe during a capture ends the captures of other threads, unless its thread
 ///   has the relaxed mode.
 ///
-/// One exists at a time. Thread-safe.
+/// Calls go to the one that was made last, which is destroyed first. Thread-safe.
 class fake_cuda {
 public:
   explicit fake_cuda(const fake_cuda_options& options = {});
@@ -71,6 +72,15 @@ public:
   [[nodiscard]] bool end_capture(cudaStream_t stream);
   /// Enqueues work of the caller's.
   void launch(cudaStream_t stream, std::function<void()> kernel);
+  /// Enqueues work of another library: `begin` in its turn, and the stream is held up until it is
+  /// `over`. Both are called under the lock, and wait for nothing.
+  void launch(cudaStream_t stream, std::function<void()> begin, std::function<bool()> over);
+  /// Writes down a call of another library.
+  void note(std::string_view call);
+  /// Runs `act` once, in the next call of `name` before that is done.
+  void meanwhile(std::string_view name, std::function<void()> act);
+  /// Lets time pass on all devices.
+  void pass(std::chrono::microseconds span);
   /// Does all work of all streams.
   void finish();
   /// Forgets what has been made and not been destroyed, as the end of a process does.
@@ -110,6 +120,11 @@ private:
     const std::byte* first = nullptr;          ///< Host and device ranges that it touches.
     const std::byte* second = nullptr;
     std::size_t bytes = 0;
+    std::function<bool()> over = nullptr; ///< Waits for this first, which another thread ends.
+
+    [[nodiscard]] bool held_up() const {
+      return (after != nullptr && !after->reached) || (over != nullptr && !over());
+    }
   };
   struct fake_stream {
     int device;
@@ -138,6 +153,7 @@ private:
   [[nodiscard]] cudaError_t unsafe();
   bool step(fake_stream& on);
   void run_until(const std::function<bool()>& done, fake_stream& on);
+  [[nodiscard]] bool awaits_other_threads() const;
   void run_all(fake_stream& on);
   [[nodiscard]] bool registered(const void* data, std::size_t bytes) const;
   [[nodiscard]] bool touched_by_work(const void* data, std::size_t bytes) const;
@@ -145,11 +161,13 @@ private:
 
   fake_cuda_options options_;
   cuda::runtime_api api_;
+  fake_cuda* before_;
   mutable std::recursive_mutex mutex_;
   std::vector<std::pair<std::string, std::string>> calls_;
   std::vector<std::string> misuse_;
   std::map<std::string, std::pair<std::size_t, cudaError_t>, std::less<>> failing_;
   std::optional<std::pair<std::size_t, cudaError_t>> failing_any_;
+  std::map<std::string, std::function<void()>> meanwhile_;
   std::set<int> contexts_;
   cudaError_t lost_ = cudaSuccess;
   std::optional<std::pair<std::size_t, cudaError_t>> losing_;

@@ -24,6 +24,7 @@ struct meeting {
     const void* shard;
     void* output;
     std::size_t bytes;
+    ncclComm* comm;
   };
   std::map<int, part> parts;
   bool done = false;
@@ -65,8 +66,8 @@ struct ncclComm {
   int polls_left = 0;            ///< Until what is in progress is done.
   std::function<void()> pending; ///< What is done then.
   ncclResult_t error = ncclSuccess;
-  std::uint64_t next = 0; ///< Counts collectives.
-  int under_way = 0;      ///< Those that a stream has come to.
+  std::uint64_t next = 0;         ///< Counts collectives.
+  std::atomic<int> under_way = 0; ///< Those that a stream has come to.
   std::atomic<int> callers = 0;
 };
 
@@ -100,11 +101,15 @@ public:
         owner.hold_up(lock_, call, *comm_);
       const auto nth = ++owner.counts_[{call, rank}];
       ++all_calls;
-      if (!asks(call))
+      if (!asks(call)) {
         owner.calls_.push_back("rank " + std::to_string(rank) + " " + call);
-      if (needs_gpu(call) && !gpu_of_thread)
+        if (owner.backend_.note)
+          owner.backend_.note(call);
+      }
+      const auto gpu = owner.current_gpu();
+      if (needs_gpu(call) && !gpu)
         owner.misused(call, rank, "while no GPU is current");
-      if (comm_ != nullptr && gpu_of_thread && gpu_of_thread != comm_->gpu)
+      if (comm_ != nullptr && gpu && gpu != comm_->gpu)
         owner.misused(call, rank, "while another rank's GPU is current");
       if (!alone)
         owner.misused(call, rank, "while another thread calls");
@@ -125,15 +130,17 @@ public:
 
     std::optional<ncclResult_t> failure;
 
-    [[nodiscard]] std::unique_lock<std::mutex>& lock() noexcept { return lock_; }
-
   private:
     ncclComm* comm_;
     std::unique_lock<std::mutex> lock_;
   };
 
-  state();
+  explicit state(backend through);
   ~state();
+
+  [[nodiscard]] std::optional<int> current_gpu() const {
+    return backend_.current ? backend_.current() : gpu_of_thread;
+  }
 
   void misused(std::string_view call, int rank, std::string_view how) {
     misuses_.push_back("rank " + std::to_string(rank) + " calls " + std::string(call) + " " +
@@ -178,9 +185,10 @@ public:
     return ncclSuccess;
   }
 
-  /// Plays a collective on the thread of a stream.
-  void run(ncclComm& comm, std::uint64_t number, const meeting::part& own) {
-    auto lock = std::unique_lock(mutex_);
+  /// Comes to a collective in its turn on a stream. The last rank does what there is to do.
+  void begin(std::uint64_t number, const meeting::part& own) {
+    auto& comm = *own.comm;
+    const auto lock = std::scoped_lock(meeting_mutex_);
     if (comm.closed)
       return;
     ++comm.under_way;
@@ -189,31 +197,55 @@ public:
     const auto all_came = static_cast<int>(met.parts.size()) == comm.ranks->size;
     const auto alike = std::ranges::all_of(
         met.parts, [&](const auto& each) { return each.second.bytes == own.bytes; });
-    if (all_came && alike) { // Otherwise it never ends, as in NCCL.
-      for (const auto& [to, target] : met.parts)
-        for (const auto& [from, source] : met.parts)
-          std::memmove(static_cast<std::byte*>(target.output) +
-                           static_cast<std::size_t>(from) * own.bytes,
-                       source.shard, own.bytes);
-      met.done = true;
-      changed_.notify_all();
-    }
-    changed_.wait(lock, [&] { return met.done || comm.closed; });
-    if (!met.done)
-      met.parts.erase(comm.rank);
-    --comm.under_way;
-    changed_.notify_all();
+    if (!all_came || !alike) // Unlike ones never end, as in NCCL.
+      return;
+    for (const auto& [to, target] : met.parts)
+      for (const auto& [from, source] : met.parts)
+        std::memmove(static_cast<std::byte*>(target.output) +
+                         static_cast<std::size_t>(from) * own.bytes,
+                     source.shard, own.bytes);
+    for (const auto& [rank, each] : met.parts)
+      --each.comm->under_way;
+    met.done = true;
+    met_.notify_all();
   }
 
-  ncclResult_t close(visit& call, ncclComm& comm) {
+  [[nodiscard]] bool over(std::uint64_t number, const ncclComm& comm) {
+    const auto lock = std::scoped_lock(meeting_mutex_);
+    return comm.closed || comm.ranks->meetings[number].done;
+  }
+
+  /// Plays a collective on the thread of a stream.
+  void run(std::uint64_t number, const meeting::part& own) {
+    begin(number, own);
+    auto lock = std::unique_lock(meeting_mutex_);
+    met_.wait(lock, [&] { return own.comm->closed || own.comm->ranks->meetings[number].done; });
+  }
+
+  void enqueue(void* stream, std::uint64_t number, const meeting::part& own) {
+    if (backend_.enqueue)
+      backend_.enqueue(
+          stream, [=, this] { begin(number, own); }, [=, this] { return over(number, *own.comm); });
+    else
+      static_cast<native_stream*>(stream)->enqueue([=, this] { run(number, own); });
+  }
+
+  /// Nobody uses the memory of the rank from then on.
+  ncclResult_t close(const visit& call, ncclComm& comm) {
+    const auto lock = std::scoped_lock(meeting_mutex_);
     comm.closed = true;
     comm.pending = nullptr;
-    changed_.notify_all();
-    changed_.wait(call.lock(), [&] { return comm.under_way == 0; });
+    for (auto& [number, met] : comm.ranks->meetings)
+      if (!met.done)
+        met.parts.erase(comm.rank);
+    met_.notify_all();
     return call.failure.value_or(ncclSuccess);
   }
 
-  std::mutex mutex_;
+  backend backend_;
+  std::mutex meeting_mutex_; ///< Guards meetings, and what ends them. Taken last of all locks.
+  std::condition_variable met_;
+  std::mutex mutex_; ///< Guards the rest.
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<clique>> cliques_;
   std::vector<std::unique_ptr<ncclComm>> comms_; ///< Kept when closed, to know them again.
@@ -275,7 +307,7 @@ ncclResult_t init_rank(ncclComm_t* made, int size, ncclUniqueId id, int rank,
   auto comm = std::make_unique<ncclComm>();
   comm->ranks = shared;
   comm->rank = rank;
-  comm->gpu = gpu_of_thread;
+  comm->gpu = current->current_gpu();
   comm->number = static_cast<int>(std::ranges::count_if(
       current->comms_, [&](const auto& other) { return other->rank == rank; }));
   comm->polls_left = current->polls_of("ncclCommInitRankConfig", rank);
@@ -305,11 +337,10 @@ ncclResult_t all_gather(const void* shard, void* output, std::size_t count, nccl
     return *call.failure;
   if (comm->error != ncclSuccess)
     return comm->error;
-  const auto part = meeting::part{shard, output, count};
+  const auto part = meeting::part{shard, output, count, comm};
   comm->ranks->gathering.insert(comm->rank);
-  comm->pending = [owner = current, comm, part, number = comm->next++,
-                   native = reinterpret_cast<fake_nccl::native_stream*>(stream)] {
-    native->enqueue([=] { owner->run(*comm, number, part); });
+  comm->pending = [owner = current, part, number = comm->next++, stream] {
+    owner->enqueue(stream, number, part);
   };
   comm->polls_left = current->polls_of("ncclAllGather", comm->rank);
   return ncclInProgress;
@@ -326,14 +357,14 @@ ncclResult_t finalize(ncclComm_t comm) {
 }
 
 ncclResult_t destroy(ncclComm_t comm) {
-  visit call(*current, "ncclCommDestroy", comm, comm->rank);
+  const visit call(*current, "ncclCommDestroy", comm, comm->rank);
   if (!comm->finalized || fake_nccl::state::in_progress(*comm))
     current->misused("ncclCommDestroy", comm->rank, "before it is finalized");
   return current->close(call, *comm);
 }
 
 ncclResult_t abort(ncclComm_t comm) {
-  visit call(*current, "ncclCommAbort", comm, comm->rank);
+  const visit call(*current, "ncclCommAbort", comm, comm->rank);
   return current->close(call, *comm);
 }
 
@@ -353,8 +384,9 @@ nccl::api table() {
 
 } // namespace
 
-fake_nccl::state::state()
-    : libraries_{table<NCCL_VERSION(2, 28, 9)>(), table<NCCL_VERSION(2, 21, 5)>(),
+fake_nccl::state::state(backend through)
+    : backend_(std::move(through)),
+      libraries_{table<NCCL_VERSION(2, 28, 9)>(), table<NCCL_VERSION(2, 21, 5)>(),
                  table<NCCL_VERSION(2, 13, 4)>()} {
   FERRY_ASSERT(current == nullptr);
   current = this;
@@ -375,7 +407,8 @@ std::optional<int> fake_nccl::make_current(std::optional<int> gpu) noexcept {
   return std::exchange(gpu_of_thread, gpu);
 }
 
-fake_nccl::fake_nccl() : state_(std::make_unique<state>()) {}
+fake_nccl::fake_nccl() : fake_nccl(backend{}) {}
+fake_nccl::fake_nccl(backend through) : state_(std::make_unique<state>(std::move(through))) {}
 fake_nccl::~fake_nccl() = default;
 
 const nccl::api& fake_nccl::library() const noexcept {

@@ -22,6 +22,8 @@ namespace ferry::test {
 /// it is given. As in NCCL no call is done when it returns: it is in progress until a poll, and the
 /// first gather until all ranks have come to theirs. One at a time.
 ///
+/// The ranks are `host_gpu`s, or devices on whatever `backend` leads to.
+///
 /// Destroying it ends the program, with a line for each, if anything was used wrongly: a call on a
 /// communicator that is closed, in progress, not connected or in use by another thread, one that
 /// may block, one while the rank's GPU is not current, or one that was never closed.
@@ -33,10 +35,23 @@ public:
     std::function<void(std::function<void()>)> enqueue;
   };
 
+  /// What stands behind the streams and GPUs of the ranks.
+  struct backend {
+    /// Enqueues work on a `cudaStream_t`: to begin it, and to ask whether it is over. Both return
+    /// at once and may be called under a lock of the backend's.
+    std::function<void(void* stream, std::function<void()> begin, std::function<bool()> over)>
+        enqueue;
+    /// Returns the GPU that is current on the calling thread.
+    std::function<std::optional<int>()> current;
+    /// Is told of every call but those that only ask.
+    std::function<void(std::string_view call)> note;
+  };
+
   /// Makes a GPU current on the calling thread. Returns the one that was, if there was one.
   static std::optional<int> make_current(std::optional<int> gpu) noexcept;
 
   fake_nccl();
+  explicit fake_nccl(backend through);
   fake_nccl(const fake_nccl&) = delete;
   fake_nccl& operator=(const fake_nccl&) = delete;
   ~fake_nccl();

@@ -56,6 +56,10 @@ host_thread_id host_gpu::enter(host_thread_id thread) noexcept {
   return inner_.enter(thread);
 }
 
+bool host_gpu::ready(event_id event) {
+  return events_left_ > 0 && inner_.ready(event) && events_left_-- > 0;
+}
+
 stream_id host_gpu::create_stream(std::string_view name) {
   const auto made = inner_.create_stream(name);
   const auto lock = std::scoped_lock(mutex_);

@@ -8,6 +8,8 @@
 
 #include "support/fake_nccl.hpp"
 
+#include <atomic>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +26,8 @@ public:
 
   /// As if the address on the bus could not be found out.
   void hide_bus_id() noexcept { bus_known_ = false; }
+  /// As if only that many events were ever reached.
+  void reach_only(int events) noexcept { events_left_ = events; }
 
   [[nodiscard]] int index() const noexcept override { return index_; }
   [[nodiscard]] std::string bus_id() const override;
@@ -63,7 +67,7 @@ public:
   void wait(stream_id stream, event_id event, wait_edge edge) override {
     inner_.wait(stream, event, edge);
   }
-  [[nodiscard]] bool ready(event_id event) override { return inner_.ready(event); }
+  [[nodiscard]] bool ready(event_id event) override;
   void synchronize(event_id event, wait_edge edge) override { inner_.synchronize(event, edge); }
   void synchronize(stream_id stream, wait_edge edge) override { inner_.synchronize(stream, edge); }
   void settle(stream_id stream) override { inner_.settle(stream); }
@@ -89,6 +93,7 @@ public:
 private:
   int index_;
   bool bus_known_ = true;
+  std::atomic<int> events_left_ = std::numeric_limits<int>::max();
   std::shared_ptr<fake_nccl> library_;
   host_device inner_;
   mutable std::mutex mutex_;

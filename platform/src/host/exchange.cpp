@@ -132,12 +132,22 @@ bool exchange::same_plans(std::uint64_t number) {
   return true;
 }
 
-bool exchange::come_to(std::uint64_t number) {
+void exchange::arrive() noexcept {
   auto& own = board_.rank(rank_);
-  const auto turn = own.written.load(std::memory_order_relaxed) + 1;
-  own.written.store(turn);
+  own.written.store(own.written.load(std::memory_order_relaxed) + 1);
   announce();
-  return await(number, [&](int other) { return board_.rank(other).written.load() >= turn; });
+}
+
+bool exchange::all_arrived(std::uint64_t number, clock::time_point deadline) {
+  if (board_.head().cause.state.load() != 0)
+    return false;
+  const auto turn = board_.rank(rank_).written.load(std::memory_order_relaxed);
+  const auto came = [&](int other) { return board_.rank(other).written.load() >= turn; };
+  if (std::ranges::all_of(members_, came))
+    return true;
+  if (progress_possible(number, came) && clock::now() >= deadline)
+    expire(number, came);
+  return false;
 }
 
 void exchange::show(std::uint64_t part, const_bytes piece, std::size_t shard_bytes,

@@ -9,6 +9,7 @@
 #include "process/shared_memory.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -53,9 +54,13 @@ public:
   /// collectives. Whoever has seen the end of one finds it compared afterwards. Thread-safe.
   void compare_plans() noexcept;
 
-  /// Comes to the collective after the last one: blocks until all ranks have. Returns false if the
-  /// exchange has failed.
-  [[nodiscard]] bool come_to(std::uint64_t number);
+  /// Comes to the collective after the last one. Never waits.
+  void arrive() noexcept;
+
+  /// Returns whether all ranks have come as far as this one, which is to `number`. Ends the
+  /// exchange if one has not that never will, or not by `deadline`. Never waits.
+  [[nodiscard]] bool all_arrived(std::uint64_t number,
+                                 std::chrono::steady_clock::time_point deadline);
 
   /// Ends the exchange for all ranks, unless it has failed.
   void fail(const failure& cause) noexcept;

@@ -26,7 +26,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr auto patience_to_abort = std::chrono::seconds(10);
+constexpr auto patience_to_abort = std::chrono::seconds(5);
 
 /// What ranks must agree on, or not share, before NCCL is asked for anything.
 struct credentials {
@@ -117,22 +117,42 @@ result<ncclComm_t> start_comm(const api& library, const peer_group& group, const
               : started.error());
 }
 
+/// What the first gather works on: a guest of the device while NCCL may still be at it.
+class first_gather final : public cuda_guest {
+public:
+  first_gather(cuda_device& device, std::shared_ptr<rank_link> link)
+      : link_(std::move(link)),
+        bytes_(device, memory_kind::device, 1 + static_cast<std::size_t>(link_->size())),
+        stream_(device, "nccl connect") {}
+
+  [[nodiscard]] bool gone() const noexcept override { return link_->finished(); }
+
+  void start(clock::time_point deadline) {
+    link_->all_gather(stream_.id(), bytes_.bytes().subspan(1), bytes_.bytes().first(1),
+                      {.what = "connect"}, deadline);
+  }
+
+private:
+  std::shared_ptr<rank_link> link_;
+  memory_block bytes_;
+  stream stream_;
+};
+
 /// Gathers a byte: NCCL connects ranks for good when they first gather, and whoever enqueues then
 /// waits for all. That is to be here.
-bool gather_first(rank_link& link, cuda_device& device, clock::time_point deadline) {
-  const auto ranks = static_cast<std::size_t>(link.size());
-  const memory_block bytes(device, memory_kind::device, 1 + ranks);
-  const stream first(device, "nccl connect");
+bool gather_first(const std::shared_ptr<rank_link>& link, cuda_device& device,
+                  clock::time_point deadline) {
+  auto first = std::make_unique<first_gather>(device, link);
   try {
-    link.all_gather(first.id(), bytes.bytes().last(ranks), bytes.bytes().first(1),
-                    {.what = "connect"}, deadline);
-    if (link.await_idle(deadline))
+    first->start(deadline);
+    if (link->await_idle(deadline))
       return true;
   } catch (const device_error&) {
     // The group has failed with it.
   }
   // Nobody uses the memory once NCCL is closed.
-  (void)link.await_finished(clock::now() + patience_to_abort);
+  if (!link->await_finished(clock::now() + patience_to_abort))
+    device.keep(std::move(first));
   return false;
 }
 
@@ -190,7 +210,7 @@ private:
         std::make_shared<rank_link>(*library_, *device_, *comm, group_, options_->patience);
     device_->keep(std::make_unique<link_watch>(link));
     auto end = std::make_unique<nccl_communicator>(link);
-    if (!link->await_connected(deadline_) || !gather_first(*link, *device_, deadline_))
+    if (!link->await_connected(deadline_) || !gather_first(link, *device_, deadline_))
       return tl::unexpected(*group_->failed());
     if (const auto ready = meeting_->meet(options_->name + "/ready", {}, options_->to_join); !ready)
       return tl::unexpected(ready.error());

@@ -24,13 +24,10 @@ std::optional<failure> peer_group::failed() const {
 }
 
 void peer_group::relay() {
-  if (between_machines_ == nullptr || told_)
+  if (between_machines_ == nullptr)
     return;
-  if (const auto cause = failed()) {
-    between_machines_->poison(*cause);
-    told_ = true;
-    return;
-  }
+  if (const auto cause = failed())
+    return between_machines_->poison(*cause);
   if (clock::now() < next_look_)
     return;
   next_look_ = clock::now() + look_every;

@@ -15,8 +15,7 @@ namespace ferry::nccl {
 
 /// What the ranks know of each other beside NCCL: the collective each has come to, who has left or
 /// died, and the first failure. The ranks of one machine see all of it at once; between machines
-/// only the failure travels. Thread-safe but for `come_to` and
-/// `relay`.
+/// only the failure travels. Thread-safe but for `arrive`, `all_arrived` and `relay`.
 class peer_group {
 public:
   /// @param between_machines null where all ranks are on one
@@ -30,7 +29,11 @@ public:
   void plan(std::uint64_t number, std::uint64_t shard_bytes, operation_tag tag) noexcept {
     here_->plan(number, shard_bytes, tag);
   }
-  [[nodiscard]] bool come_to(std::uint64_t number) { return here_->come_to(number); }
+  void arrive() noexcept { here_->arrive(); }
+  [[nodiscard]] bool all_arrived(std::uint64_t number,
+                                 std::chrono::steady_clock::time_point deadline) {
+    return here_->all_arrived(number, deadline);
+  }
   void leave(std::uint64_t number) noexcept { here_->leave(number); }
   void fail(const failure& cause) noexcept { here_->fail(cause); }
   [[nodiscard]] std::optional<failure> failed() const;
@@ -43,7 +46,6 @@ private:
   std::shared_ptr<exchange> here_;
   std::shared_ptr<rendezvous> between_machines_;
   std::chrono::steady_clock::time_point next_look_{};
-  bool told_ = false;
 };
 
 } // namespace ferry::nccl

@@ -81,6 +81,7 @@ private:
     time_point issued;
     std::optional<time_point> deadline;                ///< Nothing: as the patience is.
     bool enqueued = false;                             ///< `done` has been recorded.
+    std::optional<time_point> came = std::nullopt;     ///< The stream of this rank, when.
     std::optional<time_point> all_came = std::nullopt; ///< The ranks of this machine, when.
   };
 
