@@ -15,7 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <thread>
@@ -144,6 +146,33 @@ TEST_CASE("while somebody observes a GPU its timed events are used again and not
   gpu->detach(observer);
   CHECK(observer.spans_of(operation_kind::copy).size() == 51);
   CHECK(observer.spans_of(operation_kind::compute).size() == 51);
+}
+
+TEST_CASE("spans are told to the microsecond however long an observer stays") {
+  constexpr auto pause = std::chrono::seconds(10);
+  constexpr std::size_t rounds = 400;
+  fake_gpu gpu;
+  const auto slot = on_device(*gpu);
+  const auto weights = pinned(*gpu, 1);
+  stream queue(*gpu, "queue");
+  recording_observer observer;
+  gpu->attach(observer);
+
+  for (std::size_t i = 0; i < rounds; ++i) {
+    queue.copy(upload(slot, weights));
+    queue.synchronize(contract_edge);
+    gpu.cuda.pass(pause);
+  }
+  gpu->detach(observer);
+
+  const auto told = observer.spans();
+  REQUIRE(told.size() == rounds);
+  const auto longest =
+      std::ranges::max(told, {}, [](const operation_span& each) { return each.end - each.start; });
+  CHECK(longest.end - longest.start < std::chrono::microseconds(10));
+  const auto apart = told.back().start - told.front().start - (rounds - 1) * pause;
+  CHECK(apart >= nanoseconds::zero());
+  CHECK(apart < std::chrono::milliseconds(10));
 }
 
 TEST_CASE("an observer that comes and goes leaves no event behind, and nobody waits for it") {
@@ -364,6 +393,37 @@ TEST_CASE("a failed call is told with its name, CUDA's name and text for it, and
   CHECK(refused->code == errc::unsupported);
   CHECK(refused->vendor_code == cudaErrorNotPermitted);
   CHECK(refused->detail == "cudaEventRecord: cudaErrorNotPermitted: as the test wants it (cuda:0)");
+}
+
+TEST_CASE("what CUDA answers is told as what the caller can do about it") {
+  const fake_gpu gpu;
+  const auto [status, code] = GENERATE(table<cudaError_t, errc>({
+      {cudaErrorMemoryAllocation, errc::out_of_device_memory},
+      {cudaErrorInvalidValue, errc::invalid_argument},
+      {cudaErrorInvalidDevice, errc::invalid_argument},
+      {cudaErrorHostMemoryAlreadyRegistered, errc::invalid_argument},
+      {cudaErrorHostMemoryNotRegistered, errc::invalid_argument},
+      {cudaErrorInvalidResourceHandle, errc::stale_handle},
+      {cudaErrorNotSupported, errc::unsupported},
+      {cudaErrorNotPermitted, errc::unsupported},
+      {cudaErrorStreamCaptureUnsupported, errc::unsupported},
+      {cudaErrorStreamCaptureInvalidated, errc::unsupported},
+      {cudaErrorStreamCaptureMerge, errc::unsupported},
+      {cudaErrorStreamCaptureUnmatched, errc::unsupported},
+      {cudaErrorStreamCaptureUnjoined, errc::unsupported},
+      {cudaErrorStreamCaptureIsolation, errc::unsupported},
+      {cudaErrorStreamCaptureImplicit, errc::unsupported},
+      {cudaErrorCapturedEvent, errc::unsupported},
+      {cudaErrorStreamCaptureWrongThread, errc::unsupported},
+      {cudaErrorIllegalAddress, errc::device_failure},
+      {cudaErrorUnknown, errc::device_failure},
+  }));
+  CAPTURE(status);
+
+  const auto told = cuda::error_of(gpu.cuda.api(), 0, "cudaMalloc", status).reason();
+
+  CHECK(told.code == code);
+  CHECK(told.vendor_code == status);
 }
 
 TEST_CASE("a failed call leaves no error pending and the next one succeeds") {

@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <vector>
 
 namespace ferry::test {
@@ -71,6 +73,54 @@ TEST_CASE("a ceiling keeps a GPU's other memory out of reach without asking CUDA
   CHECK(gpu.cuda.count("cudaMalloc") == 0);
   CHECK(capped.memory().total == 1000);
   CHECK(capped.memory().free == 400);
+}
+
+TEST_CASE("of two allocations at once that only one has room for below a ceiling one is refused") {
+  fake_gpu gpu;
+  auto& capped = gpu.open(0, 1000);
+  auto refused = std::optional<failure>();
+  gpu.cuda.meanwhile("cudaMalloc", [&] {
+    refused = failure_of([&] { memory_block(capped, memory_kind::device, 500); });
+  });
+
+  const auto held = memory_block(capped, memory_kind::device, 600);
+
+  CHECK(refused.value().code == errc::out_of_device_memory);
+  CHECK(capped.counters().device_bytes == 600);
+}
+
+TEST_CASE("an allocation that fails below a ceiling leaves its room to others") {
+  fake_gpu gpu;
+  auto& capped = gpu.open(0, 1000);
+  gpu.cuda.fail("cudaMalloc", GENERATE(cudaErrorMemoryAllocation, cudaErrorUnknown));
+
+  const auto refused = failure_of([&] { memory_block(capped, memory_kind::device, 600); });
+
+  CHECK(refused.has_value());
+  CHECK_NOTHROW(memory_block(capped, memory_kind::device, 1000));
+}
+
+TEST_CASE("memory is asked for, registered and given back with its own GPU current") {
+  fake_cuda cuda({.devices = 2});
+  const auto second = cuda::open_gpu(cuda.api(), {.index = 1}, {}).value();
+  const read_only_pages pages(1);
+  auto block = memory_block();
+  const auto touches_only_its_own = [&](const auto& act) {
+    fake_cuda::make_current(0); // Which has no context, and gets one from any call.
+    act();
+    return cuda.contexts() == std::set{1};
+  };
+
+  CHECK(touches_only_its_own([&] { static_cast<void>(second->memory()); }));
+  CHECK(touches_only_its_own([&] { second->register_pages(pages.bytes()); }));
+  CHECK(touches_only_its_own([&] { CHECK(second->pages_registered(pages.bytes())); }));
+  CHECK(touches_only_its_own([&] { second->unregister_pages(pages.bytes()); }));
+  for (const auto kind : {memory_kind::pinned, memory_kind::device}) {
+    CHECK(touches_only_its_own([&] { block = memory_block(*second, kind, 100); }));
+    CHECK(touches_only_its_own([&] { block = memory_block(); }));
+  }
+  CHECK(cuda.misuse().empty());
+  fake_cuda::make_current(0);
 }
 
 TEST_CASE("device memory that CUDA does not take back is tried again at the end") {

@@ -99,9 +99,13 @@ mutable_bytes memory::allocate(memory_kind kind, std::size_t bytes) {
 }
 
 mutable_bytes memory::allocate_on_device(std::size_t bytes) {
-  require_below_ceiling(bytes);
+  reserve(bytes);
   void* data = nullptr;
   const auto status = (*call_)->cudaMalloc(&data, bytes);
+  if (status != cudaSuccess) {
+    const auto lock = std::scoped_lock(mutex_);
+    reserved_ -= bytes;
+  }
   if (status == cudaErrorMemoryAllocation) {
     const auto error = call_->error("cudaMalloc", status);
     auto free = std::size_t{0};
@@ -122,12 +126,15 @@ mutable_bytes memory::allocate_on_device(std::size_t bytes) {
   return {static_cast<std::byte*>(data), bytes};
 }
 
-void memory::require_below_ceiling(std::size_t bytes) const {
+void memory::reserve(std::size_t bytes) {
   const auto lock = std::scoped_lock(mutex_);
-  if (!ceiling_ || bytes <= *ceiling_ - std::min<std::uint64_t>(*ceiling_, device_.now))
+  const auto taken = device_.now + reserved_;
+  if (!ceiling_ || bytes <= *ceiling_ - std::min<std::uint64_t>(*ceiling_, taken)) {
+    reserved_ += bytes;
     return;
+  }
   throw device_error(errc::out_of_device_memory, allocating,
-                     "asked for " + text(bytes) + " bytes; " + text(*ceiling_ - device_.now) +
+                     "asked for " + text(bytes) + " bytes; " + text(*ceiling_ - taken) +
                          " of the " + text(*ceiling_) + " that Ferry may use on " +
                          call_->device() + " are free");
 }
@@ -283,6 +290,8 @@ void memory::add(const std::byte* data, memory_kind kind, std::size_t bytes) {
   ++used.blocks;
   used.now += bytes;
   used.peak = std::max(used.peak, used.now);
+  if (kind == memory_kind::device)
+    reserved_ -= bytes;
   ++allocations_;
 }
 

@@ -58,7 +58,8 @@ private:
   };
   [[nodiscard]] mutable_bytes allocate_on_device(std::size_t bytes);
   [[nodiscard]] mutable_bytes allocate_pinned(std::size_t bytes);
-  void require_below_ceiling(std::size_t bytes) const;
+  /// Refuses what is beyond the ceiling, together with what others are about to allocate.
+  void reserve(std::size_t bytes);
   void forget(const std::byte* data);
   [[nodiscard]] bool give_back(const std::byte* data, const entry& given) const noexcept;
   [[nodiscard]] account& account_of(memory_kind kind) noexcept;
@@ -72,6 +73,7 @@ private:
   mutable std::mutex mutex_;
   std::map<const std::byte*, entry> entries_; ///< By where they begin.
   account device_;
+  std::uint64_t reserved_ = 0; ///< Of the device, for allocations that are under way.
   account pinned_;
   std::uint64_t registered_ = 0;
   std::uint64_t allocations_ = 0;
