@@ -147,7 +147,7 @@ result<opened_ranks> open_launched(const launched_rank& self, const run_options&
                                    std::optional<std::uint64_t> memory) {
   auto own = options;
   if (on_gpus(options))
-    own.device = "cuda:" + std::to_string(self.local_rank);
+    own.device = "cuda:" + std::to_string(gpu_of(self, list_cuda_devices().size()));
   auto target = open_one(own, memory);
   if (!target)
     return tl::unexpected(target.error());

@@ -78,6 +78,10 @@ result<std::optional<launched_rank>> read_launcher(const environment& variable) 
   return self;
 }
 
+int gpu_of(const launched_rank& self, std::size_t gpus) noexcept {
+  return gpus == 1 ? 0 : self.local_rank;
+}
+
 std::optional<failure> beyond_world(const launched_rank& self) {
   if (self.rank < self.size)
     return std::nullopt;

@@ -111,5 +111,14 @@ TEST_CASE("a rank beyond its world is told what was expected", "[launcher]") {
   CHECK_FALSE(beyond_world({.rank = 3, .size = 4}));
 }
 
+TEST_CASE("a rank has the GPU of its local rank, or the only one that its process is shown",
+          "[launcher]") {
+  const launched_rank third{.rank = 6, .size = 8, .local_rank = 2};
+
+  CHECK(gpu_of(third, 4) == 2);
+  CHECK(gpu_of(third, 1) == 0);
+  CHECK(gpu_of(third, 2) == 2); // Which is then refused by its number.
+}
+
 } // namespace
 } // namespace ferry

@@ -5,6 +5,7 @@
 
 #include <ferry/platform/error.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -32,6 +33,10 @@ using environment = std::function<const char*(const char* name)>;
 /// Reads the launcher's variables. Nothing, if neither `RANK` nor `WORLD_SIZE` is set.
 /// @return `invalid_config`, naming the variable, its value and what was expected
 [[nodiscard]] result<std::optional<launched_rank>> read_launcher(const environment& variable);
+
+/// Returns the index of a rank's GPU where its process sees so many: its local rank, or 0 where the
+/// launcher shows each process one GPU alone.
+[[nodiscard]] int gpu_of(const launched_rank& self, std::size_t gpus) noexcept;
 
 /// Returns why a rank does not fit in its world, if it does not.
 [[nodiscard]] std::optional<failure> beyond_world(const launched_rank& self);
