@@ -39,6 +39,13 @@ run_tests() { # preset, further ctest arguments
     ctest --preset "$preset" -j 2 "$@"
 }
 
+# Adds up what the fakes of CUDA and NCCL say at the end of each test.
+print_fake_calls() {
+    awk '/^fake (CUDA|NCCL): [0-9]+ calls$/ { split($2, name, ":"); calls[name[1]] += $3 }
+         END { for (fake in calls) printf "the fake of %s checked %d calls\n", fake, calls[fake] }' \
+        build/release/Testing/Temporary/LastTest.log
+}
+
 # A sanitizer's own memory would count where a test measures what becomes resident.
 run_sanitized_tests() { # preset
     run_tests "$1" -LE package -E 'becom(e|ing) resident'
@@ -80,17 +87,29 @@ skipped_tests() { # log
          /^ferry test skipped: / { sub(/^[^:]*: /, ""); print test ": " $0 }' "$1"
 }
 
-# A skipped test passes for CTest, and would be a hole here unless it needs more GPUs than there are
-# or what this GPU cannot do.
+# A skipped test passes for CTest, and would be a hole here unless it needs more GPUs than there are,
+# what this GPU cannot do, or NCCL where it was left out.
 run_gpu_tests() {
     run_tests release -L '^(gpu|kernels)' -j 1
     local skipped
     skipped=$(skipped_tests build/release/Testing/Temporary/LastTest.log)
     [ -z "$skipped" ] || printf 'skipped  %s\n' "${skipped//$'\n'/$'\nskipped  '}"
-    ! grep -vE '^$|: (needs [0-9]+ GPUs, found [0-9]+|this GPU has no read-only registration)$' <<<"$skipped" >/dev/null || {
+    ! grep -vE '^$|: (needs [0-9]+ GPUs, found [0-9]+|this GPU has no read-only registration|NCCL backend left out.*)$' <<<"$skipped" >/dev/null || {
         printf 'Tests were skipped although there is a GPU.\n' >&2
         return 1
     }
+}
+
+check_memory_on_gpu() {
+    local tool suite=build/release/tests/gpu_runtime_suite
+    tool=$(PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin command -v compute-sanitizer) || {
+        printf 'compute-sanitizer is neither in PATH nor in the CUDA toolkit; it was left out.\n'
+        return
+    }
+    # The child that a test starts to lose its GPU is not to be looked at.
+    tool+=" --target-processes application-only --error-exitcode 1"
+    $tool --tool memcheck "$suite"
+    $tool --tool initcheck --track-unused-memory no "$suite" "~[faults]"
 }
 
 measure_on_gpu() {
@@ -100,7 +119,8 @@ measure_on_gpu() {
         "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" \
         "$(sed -n 's/^MemTotal: *//p' /proc/meminfo)"
     printf 'gpu      %s\n' "${driver:-$(build/release/bin/ferry devices | grep '^cuda:0')}"
-    printf 'date     %s, %s\n\n' "$(date -u +%F)" "$(git rev-parse --short HEAD 2>/dev/null || true)"
+    printf 'date     %s, %s\n' "$(date -u +%F)" "$(git rev-parse --short HEAD 2>/dev/null || true)"
+    printf 'P9 and P10 are of the simulated and the host device, the others of the GPU.\n\n'
     build/release/bin/ferry_bench --json build/release/gpu-goals.json \
         P9 P10 P11 P12 P13 P14 P15 | tee build/release/gpu-goals.log
     ! grep -q 'skipped' build/release/gpu-goals.log || {
@@ -115,6 +135,7 @@ if $gpu; then
     stage "Build (release)" build_for_gpu
     stage "GPU" require_gpu
     stage "Tests on the GPU" run_gpu_tests
+    stage "Memory checks on the GPU" check_memory_on_gpu
     stage "Goals on the GPU" measure_on_gpu
     print_times
     exit
@@ -130,6 +151,7 @@ if $ci; then
     stage "Headers compile alone" cmake --build --preset release --target all_verify_interface_header_sets
 fi
 stage "Tests (release)" run_tests release
+stage "Calls on the fakes" print_fake_calls
 if $ci; then
     stage "Build (address and undefined-behaviour sanitizers)" build asan all
     stage "Tests (address and undefined-behaviour sanitizers)" run_sanitized_tests asan

@@ -30,9 +30,11 @@ target_include_directories(ferry_libtorch SYSTEM INTERFACE
 target_compile_definitions(ferry_libtorch INTERFACE USE_DISTRIBUTED)
 # The CUDA half is not linked: it is loaded from beside the other one when a GPU is opened.
 if(EXISTS "${FERRY_TORCH_DIR}/lib/libtorch_cuda.so")
+  set(FERRY_TORCH_HAS_CUDA ON)
   set(FERRY_TORCH_CUDA_STATUS "loaded when a GPU is asked for")
 else()
-  set(FERRY_TORCH_CUDA_STATUS "not there: this libtorch computes on the CPU alone")
+  set(FERRY_TORCH_HAS_CUDA OFF)
+  set(FERRY_TORCH_CUDA_STATUS "left out: this libtorch computes on the CPU alone")
 endif()
 # torch_cpu names symbols of libraries that only its CUDA half brings; none of ours needs them.
 target_link_libraries(ferry_libtorch INTERFACE

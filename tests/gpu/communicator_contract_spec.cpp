@@ -10,24 +10,22 @@
 namespace ferry::test {
 namespace {
 
-/// The largest group of the contract, each rank on a GPU of its own.
-constexpr std::size_t gpus_needed = 4;
-
-std::string why_too_few_gpus() {
-  const auto found = list_cuda_devices();
-  if (!found.front().available)
-    return "no GPU: " + found.front().description;
-  if (found.size() < gpus_needed)
-    return "needs " + std::to_string(gpus_needed) + " GPUs, found " + std::to_string(found.size());
+std::string why_no_ranks() {
+  const auto reason = why_no_gpu();
+  if (!reason.empty())
+    return reason;
   const auto version = nccl_version();
   return version ? "" : version.error().detail;
 }
 
-[[maybe_unused]] const auto needs_gpus = skip_all_if(why_too_few_gpus);
+[[maybe_unused]] const auto needs_gpus = skip_all_if(why_no_ranks);
 
 } // namespace
 
+/// Ranks on a GPU each: what takes more of them than there are is skipped, test by test.
 struct ranks_on_gpus {
+  static bool skipped(int size) { return skipped_without(static_cast<std::size_t>(size)); }
+
   static connected_ranks open(int size, nanoseconds patience) {
     std::vector<int> indices;
     for (int index = 0; index < size; ++index)

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -55,6 +56,8 @@ __global__ void churn_kernel(const uint4* words, std::size_t count, int rounds, 
     *sink = own;
 }
 
+__global__ void stray_kernel(unsigned* nowhere) { *nowhere = 1; }
+
 void check(const char* call, cudaError_t status) {
   if (status != cudaSuccess)
     throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(status));
@@ -90,6 +93,13 @@ void churn(void* stream, const void* bytes, std::size_t count, int rounds, unsig
   churn_kernel<<<most_groups, threads, 0, static_cast<cudaStream_t>(stream)>>>(
       static_cast<const uint4*>(bytes), count / sizeof(uint4), rounds, sink);
   check("churn", cudaGetLastError());
+}
+
+void stray(void* stream) {
+  constexpr std::uintptr_t nowhere = 64;
+  stray_kernel<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(
+      reinterpret_cast<unsigned*>(nowhere));
+  check("stray", cudaGetLastError());
 }
 
 void load_kernels() {

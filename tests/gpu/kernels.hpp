@@ -24,8 +24,11 @@ void count_others(void* stream, const void* bytes, std::size_t count, unsigned c
 /// bound by memory, as the linear layers of a small batch are. `sink` is a word on the device.
 void churn(void* stream, const void* bytes, std::size_t count, int rounds, unsigned* sink);
 
-/// Runs each kernel once on nothing, on the current device, and waits: CUDA loads a kernel when it
-/// is first launched, which may wait for work that is on its way.
+/// Accesses memory that is not there: the device is lost to this process.
+void stray(void* stream);
+
+/// Runs each of the others once on nothing, on the current device, and waits: CUDA loads a kernel
+/// when it is first launched, which may wait for work that is on its way.
 void load_kernels();
 
 /// Begins and ends the capture of `stream` into a graph that is thrown away.
