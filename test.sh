@@ -107,9 +107,9 @@ check_memory_on_gpu() {
         return
     }
     # The child that a test starts to lose its GPU is not to be looked at.
-    tool+=" --target-processes application-only --error-exitcode 1"
-    $tool --tool memcheck "$suite"
-    $tool --tool initcheck --track-unused-memory no "$suite" "~[faults]"
+    local look=("$tool" --target-processes application-only --error-exitcode 1)
+    "${look[@]}" --tool memcheck "$suite"
+    "${look[@]}" --tool initcheck --track-unused-memory no "$suite" "~[faults]"
 }
 
 measure_on_gpu() {
