@@ -104,13 +104,17 @@ bool rank_link::await_connected(time_point deadline) {
 
 bool rank_link::await_idle(time_point deadline) {
   for (;;) {
+    auto lock = std::unique_lock(mutex_);
+    const auto idle = orders_.empty();
+    lock.unlock();
+    // Asked after that: the watch drops what a group that has failed had ordered.
     if (failed())
       return false;
-    auto lock = std::unique_lock(mutex_);
-    if (orders_.empty())
+    if (idle)
       return true;
     if (clock::now() >= deadline)
       fail({.code = errc::deadline_exceeded, .detail = in_progress("ncclAllGather", rank_)});
+    lock.lock();
     changed_.wait_for(lock, 1ms);
   }
 }
