@@ -25,14 +25,15 @@ bool gathers(const planned_configuration& plan) {
 
 std::string transfer_text(const planned_configuration& plan) {
   if (plan.config.strategy == offload_strategy::none)
-    return "-";
+    return "";
   return gathers(plan) ? "allgather" : "rank-local";
 }
 
-std::string options_text(const planned_configuration& plan) {
+std::string options_text(const planned_configuration& plan, std::size_t ranks) {
+  const auto for_ranks = ranks == 1 ? "" : "--ranks " + std::to_string(ranks);
   if (plan.compact.empty())
-    return "";
-  auto text = "--config '" + plan.compact + "'";
+    return for_ranks;
+  auto text = for_ranks + (ranks == 1 ? "" : " ") + "--config '" + plan.compact + "'";
   if (gathers(plan) && plan.config.chunk_bytes != offload_config{}.chunk_bytes)
     text += " --dlo-chunk-size-mb " + std::to_string(plan.config.chunk_bytes / bytes_in_mib);
   return text;
@@ -88,9 +89,9 @@ result<planned_configuration> choose_config(const run_options& options,
   if (!plans)
     return tl::unexpected(plans.error());
   auto& best = plans->front();
-  const auto text = options_text(best);
+  const auto text = options_text(best, ranks);
   log(log_level::info, "ferry.app",
-      "choose configuration " + (text.empty() ? "nothing is offloaded" : text));
+      "choose configuration " + (best.compact.empty() ? "nothing is offloaded" : text));
   return std::move(best);
 }
 

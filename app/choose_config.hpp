@@ -21,12 +21,12 @@ namespace ferry {
 /// What `--config` says where the planner is to choose.
 inline constexpr const char* automatic_config = "auto";
 
-/// Returns how the denoisers of a planned configuration travel: "rank-local", "allgather", or "-"
+/// Returns how the denoisers of a planned configuration travel: "rank-local" or "allgather", empty
 /// where nothing is offloaded.
 [[nodiscard]] std::string transfer_text(const planned_configuration& plan);
 
-/// Returns the options of `ferry run` that ask for a planned configuration.
-[[nodiscard]] std::string options_text(const planned_configuration& plan);
+/// Returns the options of `ferry run` that ask for a configuration planned for so many ranks.
+[[nodiscard]] std::string options_text(const planned_configuration& plan, std::size_t ranks);
 
 /// Refuses options that say themselves what the planner is to choose.
 [[nodiscard]] result<void> check_beside_automatic(const legacy_options& beside);

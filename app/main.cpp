@@ -16,6 +16,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace ferry {
@@ -36,10 +37,23 @@ std::string typed_command(const CLI::App& program) {
   return words;
 }
 
+/// Says of an option's value what every error says: --steps is '0'; expected an integer.
+std::string in_our_words(std::string words) {
+  constexpr std::string_view converting = "Could not convert: ";
+  if (const auto equals = words.find(" = ");
+      words.starts_with(converting) && equals != std::string::npos)
+    return words.substr(converting.size(), equals - converting.size()) + " is '" +
+           words.substr(equals + 3) + "'; expected a number";
+  // The parser puts a colon before what a check says.
+  if (const auto colon = words.find(": '"); colon != std::string::npos)
+    words.replace(colon, 2, " is ");
+  return words;
+}
+
 /// Returns what is wrong with a command line, where the parser's words do not say it.
 std::string explain(const CLI::App& program, const CLI::ParseError& wrong) {
   if (!program.get_subcommands().empty())
-    return wrong.what();
+    return in_our_words(wrong.what());
   const auto extra = program.remaining();
   std::string known;
   for (const auto* command : program.get_subcommands(nullptr))

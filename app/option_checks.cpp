@@ -18,15 +18,14 @@ std::string check(const std::string& text, Integer least, Integer most) {
   const auto [stopped, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc{} && stopped == end && value >= least && value <= most)
     return {};
-  return "Value " + text + " is no integer from " + std::to_string(least) + " to " +
+  return "'" + text + "'; expected an integer from " + std::to_string(least) + " to " +
          std::to_string(most);
 }
 
 } // namespace
 
 std::string check_device_name(const std::string& text) {
-  return text.empty() ? "'' is no device; expected sim, host or cuda[:N], or the option left out"
-                      : "";
+  return text.empty() ? "''; expected sim, host or cuda[:N], or the option left out" : "";
 }
 
 std::string check_integer(const std::string& text) {

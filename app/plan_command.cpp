@@ -97,14 +97,15 @@ double seconds(nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-json row(const planned_configuration& plan) {
+json row(const planned_configuration& plan, std::size_t ranks) {
+  const auto transfer = transfer_text(plan);
   json steps = json::object();
   for (const auto& [path, time] : plan.steps)
     steps[path] = seconds(time);
   return {{"strategy", to_string(plan.config.strategy)},
           {"resident_blocks", plan.resident_blocks},
           {"slots", plan.slots},
-          {"weight_transfer", transfer_text(plan)},
+          {"weight_transfer", transfer.empty() ? json(nullptr) : json(transfer)},
           {"chunk_bytes", plan.config.chunk_bytes},
           {"passes_per_fetch", 1},
           {"step_s", seconds(plan.step)},
@@ -113,7 +114,7 @@ json row(const planned_configuration& plan) {
           {"peak_device_weight_bytes", plan.device_bytes},
           {"pinned_bytes", plan.host_bytes},
           {"config", plan.compact.empty() ? json(nullptr) : json::parse(plan.compact)},
-          {"options", options_text(plan)}};
+          {"options", options_text(plan, ranks)}};
 }
 
 void print_json(const plan_question& asked, const std::vector<planned_configuration>& plans) {
@@ -122,7 +123,7 @@ void print_json(const plan_question& asked, const std::vector<planned_configurat
     computes[path] = seconds(time);
   json rows = json::array();
   for (const auto& each : plans)
-    rows.push_back(row(each));
+    rows.push_back(row(each, asked.ranks));
   const json all = {{"rates",
                      {{"link_bytes_per_s", asked.rates.link},
                       {"compute_s", seconds(asked.rates.compute)},
@@ -136,20 +137,24 @@ void print_json(const plan_question& asked, const std::vector<planned_configurat
   std::puts(all.dump(2).c_str());
 }
 
-void print_table(const std::vector<planned_configuration>& plans) {
+void print_table(const plan_question& asked, const std::vector<planned_configuration>& plans) {
   std::printf("%-23s %9s %5s %-12s %9s %11s %11s %11s %11s\n", "strategy", "residents", "slots",
               "transport", "chunk", "step", "load", "device", "pinned");
-  for (const auto& each : plans)
+  for (const auto& each : plans) {
+    const auto transfer = transfer_text(each);
+    const auto chunk =
+        transfer == "allgather" ? size_text(each.config.chunk_bytes) : std::string("-");
     std::printf("%-23s %9zu %5zu %-12s %9s %11s %11s %11s %11s\n",
                 std::string(to_string(each.config.strategy)).c_str(), each.resident_blocks,
-                each.slots, transfer_text(each).c_str(),
-                transfer_text(each) == "allgather" ? size_text(each.config.chunk_bytes).c_str()
-                                                   : "-",
+                each.slots, transfer.empty() ? "-" : transfer.c_str(), chunk.c_str(),
                 time_text(seconds(each.step)).c_str(), time_text(seconds(each.load)).c_str(),
                 size_text(each.device_bytes).c_str(), size_text(each.host_bytes).c_str());
-  const auto options = options_text(plans.front());
-  std::printf("\nbest: %s\n",
-              options.empty() ? "everything on the device, without --config" : options.c_str());
+  }
+  const auto options = options_text(plans.front(), asked.ranks);
+  const auto* const what = !plans.front().compact.empty() ? ""
+                           : options.empty() ? "everything on the device, without --config"
+                                             : "everything on the device, without --config: ";
+  std::printf("\nbest: %s%s\n", what, options.c_str());
 }
 
 exit_code give_up(const failure& reason) {
@@ -172,7 +177,7 @@ exit_code plan(const plan_options& options) {
   if (options.as_json)
     print_json(*asked, *plans);
   else
-    print_table(*plans);
+    print_table(*asked, *plans);
   return exit_code::done;
 }
 

@@ -18,21 +18,35 @@ tl::unexpected<failure> refuse(const char* option, std::string_view value, const
                                           "'; expected " + expected});
 }
 
+/// Refuses a number that nobody can tell the meaning of.
+tl::unexpected<failure> refuse_unit(const char* option, std::string_view value,
+                                    const char* expected) {
+  return tl::unexpected(failure{.code = errc::invalid_argument,
+                                .detail = std::string(option) + " is '" + std::string(value) +
+                                          "', which lacks its unit; expected " + expected});
+}
+
 result<void> read_rate(const char* option, const std::optional<std::string>& text, double& into) {
   if (!text)
     return {};
+  constexpr auto expected = "a rate above zero such as 25GB/s";
+  if (parse_bytes(*text))
+    return refuse_unit(option, *text, expected);
   const auto size = text->ends_with("/s") ? parse_bytes(text->substr(0, text->size() - 2))
                                           : result<std::uint64_t>{0};
   if (!size || *size == 0)
-    return refuse(option, *text, "a rate above zero such as 25GB/s");
+    return refuse(option, *text, expected);
   into = static_cast<double>(*size);
   return {};
 }
 
 result<nanoseconds> read_time(const char* option, std::string_view text) {
+  constexpr auto expected = "a time such as 2ms";
   const auto time = parse_duration(text);
+  if (!time && parse_bytes(text))
+    return refuse_unit(option, text, expected);
   if (!time)
-    return refuse(option, text, "a time such as 2ms");
+    return refuse(option, text, expected);
   return *time;
 }
 

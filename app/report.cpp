@@ -3,6 +3,8 @@
 
 #include "report.hpp"
 
+#include <ferry/platform/quantity.hpp>
+
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
@@ -124,19 +126,6 @@ run_report overall(const std::vector<run_report>& ranks) {
 
 } // namespace
 
-std::string size_text(std::uint64_t bytes) {
-  static constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < units.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, units.at(unit));
-  return text.data();
-}
-
 std::string time_text(double seconds) {
   std::array<char, 32> text{};
   if (seconds < 1e-3)
@@ -161,7 +150,7 @@ std::string to_table(const run_report& r) {
   std::string table = "\n" + r.strategy + " on " + r.device + ranks + ", " +
                       counted(r.requests, "request") + ", " + counted(r.steps, "step") + "\n";
   if (r.chosen) {
-    line(table, "chosen", r.chosen->options.empty() ? "nothing is offloaded" : r.chosen->options);
+    line(table, "chosen", r.chosen->config.empty() ? "nothing is offloaded" : r.chosen->options);
     line(table, "step, predicted", time_text(r.chosen->step_s));
     line(table, "peak, predicted", size_text(r.chosen->peak_device_weight_bytes));
   }

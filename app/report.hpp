@@ -87,8 +87,7 @@ struct run_report {
 /// Returns the report as the table that people read.
 [[nodiscard]] std::string to_table(const run_report& report);
 
-/// Returns a size and a time, in seconds, as people read them: "1.5 MiB", "2.00 ms".
-[[nodiscard]] std::string size_text(std::uint64_t bytes);
+/// Returns a time in seconds as people read it: "2.00 ms".
 [[nodiscard]] std::string time_text(double seconds);
 
 /// Returns the largest resident set of this process so far, in bytes.

@@ -246,10 +246,11 @@ result<void> run_all(const checked_run& run, rank_outcome& outcome) {
     outputs.add(index, made);
   };
   if (const auto& plan = run.setup.chosen)
-    report.chosen = chosen_report{.config = plan->compact,
-                                  .options = options_text(*plan),
-                                  .step_s = std::chrono::duration<double>(plan->step).count(),
-                                  .peak_device_weight_bytes = plan->device_bytes};
+    report.chosen =
+        chosen_report{.config = plan->compact,
+                      .options = options_text(*plan, static_cast<std::size_t>(run.setup.ranks)),
+                      .step_s = std::chrono::duration<double>(plan->step).count(),
+                      .peak_device_weight_bytes = plan->device_bytes};
   report.device = self.target->traits().name;
   report.ranks = run.setup.ranks;
   const auto tally = offloads ? run_offloaded(run, subject, where, report)

@@ -11,6 +11,7 @@
 #include <ferry/offload/schedule_model.hpp>
 #include <ferry/offload/slot_depth.hpp>
 #include <ferry/offload/transfer_plan.hpp>
+#include <ferry/platform/quantity.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -29,7 +30,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::array chunk_sizes_mb{16, 64, 1024};
+constexpr std::array chunk_sizes_mb{64, 16, 1024}; // The default first.
 constexpr std::size_t jittery_uses = 4000; // Of blocks, to tell what jitter costs on average.
 
 nanoseconds over(double rate, std::size_t bytes) {
@@ -74,6 +75,10 @@ nanoseconds average_pass(const std::vector<block_cost>& blocks, const schedule_o
       model.run(each);
     }
   return model.end() / passes;
+}
+
+std::string in_words(std::uint64_t bytes) {
+  return std::to_string(bytes) + " bytes (" + size_text(bytes) + ")";
 }
 
 /// A configuration that may be worth its place.
@@ -274,16 +279,20 @@ private:
   }
 
   void consider(const candidate& which) {
-    if (auto made = predict(which)) {
-      const auto fits_host = made->host_bytes <= asked_.host_memory.value_or(made->host_bytes);
-      const auto fits_device =
-          made->device_bytes <= asked_.device_memory.value_or(made->device_bytes);
-      least_host_ = std::min(least_host_, made->host_bytes);
-      if (fits_host)
-        least_device_ = std::min(least_device_, made->device_bytes);
-      if (fits_host && fits_device)
-        fitting_.push_back(std::move(*made));
-    }
+    if (auto made = predict(which))
+      take(std::move(*made));
+  }
+
+  void take(planned_configuration made) {
+    const auto fits_host = made.host_bytes <= asked_.host_memory.value_or(made.host_bytes);
+    const auto fits_device = made.device_bytes <= asked_.device_memory.value_or(made.device_bytes);
+    least_host_ = std::min(least_host_, made.host_bytes);
+    if (fits_host)
+      least_device_ = std::min(least_device_, made.device_bytes);
+    if (fits_device)
+      least_host_beside_ = std::min(least_host_beside_, made.host_bytes);
+    if (fits_host && fits_device)
+      fitting_.push_back(std::move(made));
   }
 
   void consider_rank_local(const std::vector<std::string>& components, std::size_t slots) {
@@ -329,10 +338,20 @@ private:
   void consider_gathers(const std::vector<std::string>& components, std::size_t slots) {
     if (asked_.ranks == 1)
       return;
+    std::vector<planned_configuration> others;
     for (const auto chunk : chunk_sizes_mb) {
       candidate which{layer(components, slots), chunk};
       which.compact["layer_options"]["dit"]["weight_transfer"] = "allgather";
-      consider(which);
+      auto made = predict(which);
+      // Chunks that no block fills change nothing.
+      const auto same = [&](const planned_configuration& other) {
+        return std::tie(made->step, made->load, made->device_bytes, made->host_bytes) ==
+               std::tie(other.step, other.load, other.device_bytes, other.host_bytes);
+      };
+      if (!made || std::ranges::any_of(others, same))
+        continue;
+      others.push_back(*made);
+      take(std::move(*made));
     }
   }
 
@@ -351,14 +370,17 @@ private:
   [[nodiscard]] failure least() const {
     constexpr auto none = std::numeric_limits<std::uint64_t>::max();
     if (least_device_ == none)
-      return {errc::out_of_host_memory,
-              "host memory of " + std::to_string(*asked_.host_memory) +
-                  " bytes is too small for any configuration; needs at least " +
-                  std::to_string(least_host_)};
-    return {errc::out_of_device_memory,
-            "device memory of " + std::to_string(*asked_.device_memory) +
-                " bytes is too small for any configuration; needs at least " +
-                std::to_string(least_device_)};
+      return {errc::out_of_host_memory, "host memory of " + in_words(*asked_.host_memory) +
+                                            " is too small for any configuration; needs at least " +
+                                            in_words(least_host_)};
+    auto text = "device memory of " + in_words(*asked_.device_memory) +
+                " is too small for any configuration";
+    if (asked_.host_memory)
+      text += " in host memory of " + in_words(*asked_.host_memory);
+    text += "; needs at least " + in_words(least_device_);
+    if (least_host_beside_ != none)
+      text += ", or host memory of at least " + in_words(least_host_beside_);
+    return {errc::out_of_device_memory, std::move(text)};
   }
 
   const pipeline& subject_;
@@ -367,6 +389,8 @@ private:
   std::vector<planned_configuration> fitting_;
   std::uint64_t least_device_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t least_host_ = std::numeric_limits<std::uint64_t>::max();
+  /// Of those that fit the device.
+  std::uint64_t least_host_beside_ = std::numeric_limits<std::uint64_t>::max();
 };
 
 } // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <limits>
 #include <optional>
 #include <span>
@@ -112,6 +113,19 @@ result<nanoseconds> parse_duration(std::string_view text) {
   return unreadable("duration", text,
                     "a number below 2^63 ns, followed by one of ns, us, ms, s, min, for example "
                     "2ms or 0.5us");
+}
+
+std::string size_text(std::uint64_t bytes) {
+  static constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, units.at(unit));
+  return text.data();
 }
 
 } // namespace ferry

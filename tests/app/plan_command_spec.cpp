@@ -194,11 +194,46 @@ TEST_CASE("where nothing fits the least that would is told", "[app][plan]") {
   const auto none = run_program(planning("flux-tiny", {"--device-memory", "0"}));
 
   CHECK(none.code == 2);
-  CHECK_THAT(none.err,
-             Contains("device memory of 0 bytes is too small") && Contains("needs at least "));
+  CHECK_THAT(none.err, Contains("device memory of 0 bytes (0 B) is too small") &&
+                           Contains("needs at least "));
   const auto least = none.err.substr(none.err.find("at least ") + 9);
   const auto bytes = least.substr(0, least.find_first_not_of("0123456789"));
   CHECK(run_program(planning("flux-tiny", {"--device-memory", bytes})).code == 0);
+}
+
+TEST_CASE("what excludes a configuration is told, host memory as well", "[app][plan]") {
+  const auto enough = std::to_string(all_bytes("flux-tiny") - 1);
+
+  const auto host =
+      run_program(planning("flux-tiny", {"--device-memory", enough, "--host-memory", "1KiB"}));
+  const auto beside = run_program(
+      planning("flux-tiny", {"--device-memory", enough, "--host-memory", "1KiB", "--ranks", "2"}));
+
+  CHECK(host.code == 2);
+  CHECK_THAT(host.err, Contains(" in host memory of 1024 bytes (1.0 KiB); needs at least ") &&
+                           Contains(", or host memory of at least "));
+  CHECK(beside.code == 2);
+}
+
+TEST_CASE("what is planned for ranks is pasted with them, and nothing stands twice",
+          "[app][plan][ranks]") {
+  const auto memory = std::to_string(all_bytes("wan-tiny") * 3 / 4);
+  const words asked{"--device-memory", memory, "--sim", model, "--ranks", "2", "--rows", "100"};
+
+  const auto plans = plan("wan-tiny", asked);
+  words table{"plan", data("wan-tiny")};
+  table.insert(table.end(), asked.begin(), asked.end());
+  const auto done = run_program(table);
+
+  CHECK_THAT(done.out, Contains("\nbest: --ranks 2 --config '"));
+  CHECK(plans.front()["options"].get<std::string>().find("--ranks 2 --config '") == 0);
+  // The blocks are smaller than the smallest chunk: its size makes no difference.
+  CHECK(std::ranges::all_of(plans, [](const json& each) {
+    return each["weight_transfer"] != "allgather" || each["chunk_bytes"] == 64 << 20;
+  }));
+  CHECK(plan("wan-tiny", {}).front()["weight_transfer"].is_null());
+  CHECK_THAT(run_program({"plan", data("wan-tiny"), "--ranks", "2"}).out,
+             Contains("\nbest: everything on the device, without --config: --ranks 2\n"));
 }
 
 TEST_CASE("nonsense is refused by its option", "[app][plan]") {
@@ -206,10 +241,12 @@ TEST_CASE("nonsense is refused by its option", "[app][plan]") {
       {{"--link", "0GB/s"}, "--link is '0GB/s'; expected a rate above zero such as 25GB/s"},
       {{"--link", "-1GB/s"}, "--link is '-1GB/s'; expected a rate"},
       {{"--link", "infGB/s"}, "--link is 'infGB/s'; expected a rate"},
-      {{"--link", "25GB"}, "--link is '25GB'; expected a rate"},
+      {{"--link", "25GB"}, "--link is '25GB', which lacks its unit; expected a rate above zero"},
+      {{"--link", "5"},
+       "--link is '5', which lacks its unit; expected a rate above zero such as 25GB/s"},
       {{"--gather", "3furlongs/s"}, "--gather is '3furlongs/s'; expected a rate"},
       {{"--host-link", "x"}, "--host-link is 'x'; expected a rate"},
-      {{"--compute", "2"}, "--compute is '2'; expected a time such as 2ms"},
+      {{"--compute", "2"}, "--compute is '2', which lacks its unit; expected a time such as 2ms"},
       {{"--compute", "-2ms"}, "--compute is '-2ms'; expected a time such as 2ms"},
       {{"--compute", "transformer=2ms,3ms"}, "expected a time such as 2ms, or PATH=TIME"},
       {{"--compute", "dit=2ms"}, "'dit' is that of no block; expected a path such as transformer"},
@@ -220,11 +257,12 @@ TEST_CASE("nonsense is refused by its option", "[app][plan]") {
       {{"--device-memory", "64Mib"}, "--device-memory: "},
       {{"--device-memory", "-1"}, "--device-memory: "},
       {{"--host-memory", "much"}, "--host-memory: "},
-      {{"--measure", "--device", ""}, "--device: '' is no device; expected sim, host or cuda"},
+      {{"--measure", "--device", ""}, "--device is ''; expected sim, host or cuda"},
       {{"--device", "sim"}, "--device is 'sim' and nothing is measured; add --measure"},
-      {{"--ranks", "0"}, "--ranks"},
-      {{"--steps", "0"}, "--steps"},
-      {{"--rows", "0"}, "--rows"},
+      {{"--ranks", "0"}, "--ranks is '0'; expected an integer from 1 to 64"},
+      {{"--steps", "0"}, "--steps is '0'; expected an integer from 1 to 1000"},
+      {{"--rows", "0"}, "--rows is '0'; expected an integer from 1 to 1000"},
+      {{"--guidance", "much"}, "--guidance is 'much'; expected a number"},
   }));
 
   const auto done = run_program(planning("flux-tiny", more));

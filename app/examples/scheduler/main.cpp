@@ -7,11 +7,14 @@
 // own.
 //
 // Each pipeline is asked for the same again and again, in turns, so what it makes has to be the
-// same every time. The last request is cancelled while it waits.
+// same every time. The last request is cancelled while it waits. At the end it prints what a
+// serving process would answer to Prometheus.
 
 #include <ferry/actors/crew.hpp>
 #include <ferry/messages/ask.hpp>
 #include <ferry/messages/errc.hpp>
+#include <ferry/offload/prometheus.hpp>
+#include <ferry/offload/request_meter.hpp>
 #include <ferry/offload/sha256.hpp>
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/quantity.hpp>
@@ -68,11 +71,29 @@ T checked(result<T> outcome) {
 /// What the main thread waits for an answer: requests may take long.
 constexpr auto patience = 24h;
 
-model_actor::behavior_type model_thread(std::shared_ptr<device> target) {
-  return {[target = std::move(target)](const run_model& m) -> caf::result<model_ran> {
+/// Measures what a device does for the requests. The device outlives it.
+class measured_requests {
+public:
+  explicit measured_requests(std::shared_ptr<device> target) : target_(std::move(target)) {
+    target_->attach(meter);
+  }
+  measured_requests(const measured_requests&) = delete;
+  measured_requests& operator=(const measured_requests&) = delete;
+  ~measured_requests() { target_->detach(meter); }
+
+  request_meter meter;
+
+private:
+  std::shared_ptr<device> target_;
+};
+
+model_actor::behavior_type model_thread(std::shared_ptr<device> target, request_meter* meter) {
+  return {[target = std::move(target), meter](const run_model& m) -> caf::result<model_ran> {
     try {
       target->observe(m.stamp);
+      meter->begin();
       auto made = m.model->run(m.asked, {});
+      meter->end();
       if (!made)
         return to_error(made.error());
       return model_ran{std::move(*made), target->stamp()};
@@ -88,7 +109,8 @@ model_actor::behavior_type model_thread(std::shared_ptr<device> target) {
 /// for every one of them.
 class cast {
 public:
-  explicit cast(caf::actor_system& system) : system_(system) {}
+  /// @param meter of requests; outlives it
+  cast(caf::actor_system& system, request_meter& meter) : system_(system), meter_(&meter) {}
   cast(const cast&) = delete;
   cast& operator=(const cast&) = delete;
   ~cast() { stop(); }
@@ -105,7 +127,7 @@ public:
   }
 
   void start_serving(const std::shared_ptr<device>& target, const offload_config& offloading) {
-    thread_ = system_.spawn<caf::detached>(model_thread, target);
+    thread_ = system_.spawn<caf::detached>(model_thread, target, meter_);
     serving_ = system_.spawn<scheduler>(pipelines_, offloading, thread_);
   }
 
@@ -138,6 +160,7 @@ private:
   }
 
   caf::actor_system& system_;
+  request_meter* meter_;
   std::vector<served_pipeline> pipelines_;
   model_actor thread_;
   scheduler_actor serving_;
@@ -207,18 +230,23 @@ exit_code warm_up(caf::actor_system& system, const cast& actors, std::uint64_t& 
   return exit_code::done;
 }
 
-/// Prints what is left of the requests. Returns whether it is nothing.
-bool tell_state(caf::actor_system& system, const cast& actors) {
+/// Prints what is left of the requests, and the metrics of the pipeline that the device holds.
+/// Returns whether nothing is left.
+bool tell_state(caf::actor_system& system, const cast& actors, const request_sums& requests) {
   const auto swaps = checked(ask<std::uint64_t>(system, actors.serving(), patience, query_swaps{}));
   std::printf("swaps: %llu\n", static_cast<unsigned long long>(swaps));
   bool idle = true;
+  std::string metrics;
   for (const auto& pipeline : actors.pipelines()) {
     const auto state =
         checked(ask<offload_state>(system, pipeline.actors->offloader, patience, query_offload{}));
     std::printf("%s: %s, %u copies in flight\n", pipeline.name.c_str(),
                 state.enabled ? "enabled" : "disabled", state.tickets_in_flight);
     idle = idle && !state.in_request && state.tickets_in_flight == 0;
+    if (state.enabled)
+      metrics = prometheus_text(state, requests);
   }
+  std::fputs(metrics.c_str(), stdout);
   return idle;
 }
 
@@ -234,7 +262,8 @@ exit_code serve(const arguments& given) {
   const std::shared_ptr<device> target = checked(open_device("host", {.memory = *memory}));
   system_config config;
   caf::actor_system system{config};
-  cast actors{system};
+  measured_requests measured{target};
+  cast actors{system, measured.meter};
   for (const auto& checkpoint : given.checkpoints)
     actors.open(target, checkpoint);
   actors.start_serving(target, offloading);
@@ -249,7 +278,7 @@ exit_code serve(const arguments& given) {
     queue.push_back({request_id{++last_id}, which, actors.pipelines()[which].model->defaults()});
   }
   bool good = tell(actors.pipelines(), queue, serve_queue(system, actors.serving(), queue));
-  good = tell_state(system, actors) && good;
+  good = tell_state(system, actors, measured.meter.sums()) && good;
   good = actors.stop() && good;
   return good ? exit_code::done : exit_code::failed;
 }

@@ -7,6 +7,7 @@
 #include <ferry/platform/error.hpp>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace ferry {
@@ -24,5 +25,8 @@ namespace ferry {
 /// dropped.
 /// @return `invalid_argument`, saying what is allowed
 [[nodiscard]] result<nanoseconds> parse_duration(std::string_view text);
+
+/// Returns a size as people read it: "512 B", "1.5 MiB".
+[[nodiscard]] std::string size_text(std::uint64_t bytes);
 
 } // namespace ferry
