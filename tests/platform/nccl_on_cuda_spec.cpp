@@ -5,21 +5,13 @@
 
 #include <ferry/platform/event.hpp>
 
-#include "contract/communicator_rig.hpp"
-#include "cuda/open_gpu.hpp"
-#include "nccl/join.hpp"
 #include "support/catch.hpp"
-#include "support/fake_cuda.hpp"
-#include "support/fake_nccl.hpp"
+#include "support/fake_gpu_ranks.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <future>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <utility>
 #include <vector>
 
 namespace ferry::test {
@@ -27,36 +19,12 @@ namespace {
 
 using Catch::Contains;
 using namespace std::chrono_literals;
-using clock = std::chrono::steady_clock;
 
 constexpr nanoseconds endless = 5min;
 
-fake_nccl::backend on(fake_cuda& cuda) {
-  return {.enqueue =
-              [&](void* stream, std::function<void()> begin, std::function<bool()> over) {
-                cuda.launch(static_cast<cudaStream_t>(stream), std::move(begin), std::move(over));
-              },
-          .current = [] { return fake_cuda::current_device(); },
-          .note = [&](std::string_view call) { cuda.note(call); }};
-}
-
-/// Ranks on threads of this process, each on a GPU of one fake. At the end nothing may be left.
-struct gpu_ranks {
-  explicit gpu_ranks(int size) : cuda({.devices = size}), library(on(cuda)) {
-    std::vector<std::shared_ptr<rendezvous>> meetings;
-    for (auto& meeting : make_memory_rendezvous(size))
-      meetings.push_back(std::move(meeting));
-    for (int rank = 0; rank < size; ++rank)
-      group.devices.push_back(cuda::open_gpu(cuda.api(), {.index = rank}, {}).value());
-    std::vector<std::future<result<std::unique_ptr<communicator>>>> joining;
-    for (int rank = 0; rank < size; ++rank)
-      joining.push_back(std::async(std::launch::async, [&, rank] {
-        return nccl::join(library.library(), gpu(rank), meetings[static_cast<std::size_t>(rank)],
-                          {.patience = endless}, this_process());
-      }));
-    for (auto& each : joining)
-      group.ends.push_back(each.get().value());
-  }
+/// At the end nothing may be left or misused.
+struct gpu_ranks : fake_gpu_ranks {
+  explicit gpu_ranks(int size) : fake_gpu_ranks(size, endless) {}
   gpu_ranks(const gpu_ranks&) = delete;
   gpu_ranks& operator=(const gpu_ranks&) = delete;
   ~gpu_ranks() {
@@ -65,10 +33,6 @@ struct gpu_ranks {
     CHECK(cuda.misuse() == std::vector<std::string>{});
     CHECK(cuda.left() == std::vector<std::string>{});
     CHECK(library.open_comms() == 0);
-  }
-
-  [[nodiscard]] cuda_device& gpu(int rank) {
-    return dynamic_cast<cuda_device&>(*group.devices[static_cast<std::size_t>(rank)]);
   }
 
   /// Returns the calls so far that end something.
@@ -83,10 +47,6 @@ struct gpu_ranks {
       call.erase(std::min(call.find(' '), call.size()));
     return calls;
   }
-
-  fake_cuda cuda;
-  fake_nccl library;
-  connected_ranks group;
 };
 
 /// A gather that is enqueued on the device alone, which has everything that it needs.

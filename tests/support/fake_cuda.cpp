@@ -464,8 +464,10 @@ fake_cuda::fake_cuda(const fake_cuda_options& options)
 fake_cuda::~fake_cuda() {
   for (const auto& [data, each] : allocations_)
     std::free(const_cast<std::byte*>(data));
-  FERRY_ASSERT(current == this);
-  current = before_;
+  auto** made = &current;
+  while (*made != this)
+    made = &(*made)->before_;
+  *made = before_;
 }
 
 void fake_cuda::fail(std::string_view name, cudaError_t status, std::size_t n) {

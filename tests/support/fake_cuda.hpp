@@ -43,7 +43,7 @@ struct fake_cuda_options {
 /// - A call that is not safe during a capture ends the captures of other threads, unless its thread
 ///   has the relaxed mode.
 ///
-/// Calls go to the one that was made last, which is destroyed first. Thread-safe.
+/// Calls go to the one of those there are that was made last. Thread-safe.
 class fake_cuda {
 public:
   explicit fake_cuda(const fake_cuda_options& options = {});

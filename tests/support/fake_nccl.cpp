@@ -242,6 +242,7 @@ public:
     return call.failure.value_or(ncclSuccess);
   }
 
+  state* before_;
   backend backend_;
   std::mutex meeting_mutex_; ///< Guards meetings, and what ends them. Taken last of all locks.
   std::condition_variable met_;
@@ -385,12 +386,9 @@ nccl::api table() {
 } // namespace
 
 fake_nccl::state::state(backend through)
-    : backend_(std::move(through)),
+    : before_(std::exchange(current, this)), backend_(std::move(through)),
       libraries_{table<NCCL_VERSION(2, 28, 9)>(), table<NCCL_VERSION(2, 21, 5)>(),
-                 table<NCCL_VERSION(2, 13, 4)>()} {
-  FERRY_ASSERT(current == nullptr);
-  current = this;
-}
+                 table<NCCL_VERSION(2, 13, 4)>()} {}
 
 fake_nccl::state::~state() {
   for (const auto& comm : comms_)
@@ -400,7 +398,10 @@ fake_nccl::state::~state() {
     std::fprintf(stderr, "fake_nccl: %s\n", misuse.c_str());
   if (!misuses_.empty())
     std::abort();
-  current = nullptr;
+  auto** made = &current;
+  while (*made != this)
+    made = &(*made)->before_;
+  *made = before_;
 }
 
 std::optional<int> fake_nccl::make_current(std::optional<int> gpu) noexcept {

@@ -20,7 +20,8 @@ namespace ferry::test {
 /// NCCL among ranks that are threads, for the code that drives it: a table of the same functions.
 /// It records every call, knows which are allowed when, and gathers host memory on the streams that
 /// it is given. As in NCCL no call is done when it returns: it is in progress until a poll, and the
-/// first gather until all ranks have come to theirs. One at a time.
+/// first gather until all ranks have come to theirs.
+/// Calls go to the one of those there are that was made last.
 ///
 /// The ranks are `host_gpu`s, or devices on whatever `backend` leads to.
 ///
