@@ -146,6 +146,51 @@ TEST_CASE("processes do not choose a configuration each, and are told how to get
   }
 }
 
+/// Returns what Open MPI's mpirun, MPICH's or srun tells a rank of two.
+/// @param port where MPICH's are to meet, which gives a job none of its own
+words told_by(const std::string& launcher, int rank, const std::string& job, std::uint16_t port) {
+  const auto own = std::to_string(rank);
+  if (launcher == "Open MPI")
+    return {"OMPI_COMM_WORLD_RANK=" + own, "OMPI_COMM_WORLD_LOCAL_RANK=" + own,
+            "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_SIZE=2", "PMIX_NAMESPACE=" + job};
+  if (launcher == "MPICH")
+    return {"PMI_RANK=" + own, "MPI_LOCALRANKID=" + own, "PMI_SIZE=2", "MPI_LOCALNRANKS=2",
+            "MASTER_PORT=" + std::to_string(port)};
+  return {"SLURM_PROCID=" + own,    "SLURM_LOCALID=" + own, "SLURM_STEP_NUM_TASKS=2",
+          "SLURM_STEP_NUM_NODES=1", "SLURM_JOB_ID=" + job,  "SLURM_STEP_ID=0"};
+}
+
+TEST_CASE("what srun and mpirun start are ranks of one group", "[app][ranks]") {
+  const auto launcher = GENERATE(std::string("Open MPI"), "MPICH", "srun");
+  CAPTURE(launcher);
+  const test::scratch_directory scratch; // Its name is that of a job, which has a port.
+  const auto job = scratch.path().string();
+  const auto port = test::free_port();
+  const auto report = scratch.path() / "r.json";
+  const auto arguments = sharing({"--steps", "1", "--report", report.string()});
+  test::running_program first(arguments, told_by(launcher, 0, job, port));
+  test::running_program second(arguments, told_by(launcher, 1, job, port));
+
+  const auto done = std::array{first.finish(), second.finish()};
+
+  INFO(done[0].err + done[1].err);
+  REQUIRE(done[0].code == 0);
+  REQUIRE(done[1].code == 0);
+  CHECK(json::parse(read_text(report))["ranks"] == 2);
+  CHECK(json::parse(read_text(scratch.path() / "r.rank1.json"))["ranks"] == 2);
+}
+
+TEST_CASE("a process in an allocation of a batch system that no launcher started runs alone",
+          "[app][ranks]") {
+  test::running_program alone({"run", tiny().string(), "--device", "host", "--steps", "1"},
+                              {"SLURM_JOB_ID=4711", "SLURM_NTASKS=4", "SLURM_PROCID=0"});
+
+  const auto done = alone.finish();
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, !Contains("ranks"));
+}
+
 TEST_CASE("a rank that is killed at any stage ends the others with its number",
           "[app][ranks][faults]") {
   struct stage {
