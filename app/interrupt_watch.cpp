@@ -8,7 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -19,6 +21,8 @@ namespace {
 // What is added to the event counter.
 constexpr std::uint64_t an_interrupt = 1;
 constexpr std::uint64_t the_end = std::uint64_t{1} << 32U;
+
+constexpr std::array signals{SIGINT, SIGTERM};
 
 /// The event counter of the watch there is. A signal handler reaches nothing else.
 std::atomic<int> counter = -1;
@@ -37,9 +41,8 @@ void on_interrupt(int /*signal*/) {
 } // namespace
 
 interrupt_watch::interrupt_watch() {
-  sigaction(SIGINT, nullptr, &before_);
-  if (before_.sa_handler == SIG_IGN)
-    return;
+  for (std::size_t i = 0; i < signals.size(); ++i)
+    sigaction(signals[i], nullptr, &before_[i]);
   wakes_ = ::eventfd(0, EFD_CLOEXEC);
   if (wakes_ < 0)
     throw ferry_error(
@@ -49,13 +52,14 @@ interrupt_watch::interrupt_watch() {
   struct sigaction once{};
   once.sa_handler = on_interrupt;
   once.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  sigaction(SIGINT, &once, nullptr);
+  for (std::size_t i = 0; i < signals.size(); ++i)
+    if (before_[i].sa_handler != SIG_IGN)
+      sigaction(signals[i], &once, nullptr);
 }
 
 interrupt_watch::~interrupt_watch() {
-  if (!watcher_.joinable())
-    return;
-  sigaction(SIGINT, &before_, nullptr);
+  for (std::size_t i = 0; i < signals.size(); ++i)
+    sigaction(signals[i], &before_[i], nullptr);
   add(wakes_, the_end);
   watcher_.join();
   ::close(wakes_);

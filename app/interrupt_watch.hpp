@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <functional>
@@ -12,9 +13,10 @@
 
 namespace ferry {
 
-/// Notices the first SIGINT of the process (Ctrl-C), so that it can end in order. A second one ends
-/// it at once. Where the process was started with SIGINT ignored, it stays ignored. At most one at
-/// a time.
+/// Notices the first SIGINT (Ctrl-C) or SIGTERM of the process, so that it can end in order. A
+/// second one of the same kind ends it at once: a launcher may send a SIGTERM after a Ctrl-C. Where
+/// the process was started with one of them ignored, that stays ignored. At most one watch at a
+/// time.
 class interrupt_watch {
 public:
   /// @throws ferry_error `io_failure` if the system has no descriptor left
@@ -47,7 +49,7 @@ private:
   std::atomic<bool> interrupted_ = false;
   std::mutex mutex_;
   std::list<std::function<void()>> acts_;
-  struct sigaction before_{};
+  std::array<struct sigaction, 2> before_{}; ///< Of SIGINT and SIGTERM.
   int wakes_ = -1; ///< An event counter: the handler adds to it, and the end.
   std::thread watcher_;
 };

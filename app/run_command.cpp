@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -130,9 +131,18 @@ void write_results(const run_options& options, const run_setup& setup,
     write_report(setup.own_file(*options.report), reports);
 }
 
+/// Sets up, which an interrupt ends at once, in whatever wait for other ranks: nothing is under way
+/// that would have to be ended in order. Ranks that wait for this one miss its process.
+result<run_setup> set_up_unless_interrupted(const run_options& options,
+                                            interrupt_watch& interrupt) {
+  const interrupt_watch::during ending(interrupt,
+                                       [] { std::_Exit(static_cast<int>(stop_interrupted())); });
+  return set_up(options);
+}
+
 exit_code run_pipeline(const run_options& options) {
   interrupt_watch interrupt;
-  auto setup = set_up(options);
+  auto setup = set_up_unless_interrupted(options, interrupt);
   if (!setup)
     return give_up(setup.error());
 

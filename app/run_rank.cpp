@@ -80,6 +80,7 @@ run_context context_of(const checked_run& run, reference_run* reference, std::st
           .target = *run.self.target,
           .interrupt = run.interrupt,
           .through = nullptr,
+          .meeting = run.self.group ? run.self.group->meeting : nullptr,
           .reference = reference,
           .title = std::move(title),
           .quiet = run.self.number != 0,
@@ -152,6 +153,8 @@ result<run_tally> run_offloaded(const checked_run& run,
                                 .trace = run.log});
   if (auto started = through.start(); !started)
     return tl::unexpected(started.error());
+  std::optional<interrupt_watch::during> waiting;
+  waiting.emplace(run.interrupt, leaving(where.meeting));
   const auto offloaded = offload(subject, through, setup.config);
   if (!offloaded)
     return tl::unexpected(offloaded.error());
@@ -162,6 +165,7 @@ result<run_tally> run_offloaded(const checked_run& run,
       return tl::unexpected(share.error());
     warmed = *share;
   }
+  waiting.reset();
   where.through = &through;
   auto tally = run_requests(setup.asked, where);
   auto state = through.state();

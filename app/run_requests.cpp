@@ -6,6 +6,7 @@
 #include <ferry/actors/runtime.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/log.hpp>
+#include <ferry/platform/rendezvous.hpp>
 
 #include "caught.hpp"
 #include "exit_code.hpp"
@@ -86,8 +87,10 @@ public:
 private:
   result<generated> compute_through(std::size_t index) {
     auto& through = *where_.through;
-    const auto begun =
-        through.begin_request({.steps = static_cast<std::uint32_t>(asked_[index].what.steps)});
+    const auto begun = [&] {
+      const interrupt_watch::during waiting(where_.interrupt, leaving(where_.meeting));
+      return through.begin_request({.steps = static_cast<std::uint32_t>(asked_[index].what.steps)});
+    }();
     if (!begun)
       throw ferry_error(named(asked_[index], begun.error()));
     auto made = [&] {
@@ -168,6 +171,13 @@ private:
 };
 
 } // namespace
+
+std::function<void()> leaving(std::shared_ptr<rendezvous> meeting) {
+  return [meeting = std::move(meeting)] {
+    if (meeting != nullptr)
+      meeting->poison({.code = errc::cancelled, .detail = "the run was interrupted"});
+  };
+}
 
 run_tally run_requests(const std::vector<asked_request>& asked, const run_context& where) {
   series all(asked, where);

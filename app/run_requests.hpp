@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,14 +18,17 @@ namespace ferry {
 
 class device;
 class interrupt_watch;
+class rendezvous;
 class runtime;
 
 /// Where requests run, and who hears of it.
 struct run_context {
   const diffusion_model& model;
   const device& target;
-  interrupt_watch& interrupt;         ///< Ends the request that runs; no other begins.
-  runtime* through = nullptr;         ///< Has the model enabled; null: all weights are in place.
+  interrupt_watch& interrupt; ///< Ends the request that runs; no other begins.
+  runtime* through = nullptr; ///< Has the model enabled; null: all weights are in place.
+  std::shared_ptr<rendezvous> meeting =
+      {};                             ///< Where other ranks are waited for; null: there are none.
   reference_run* reference = nullptr; ///< Each stage is compared with it, if there is one.
   std::string title;                  ///< Of the progress bar, before the number of the request.
   bool quiet = false;                 ///< Neither a bar nor a word of requests that fail.
@@ -40,6 +44,10 @@ struct run_tally {
   double wall_s = 0;          ///< Of the requests, one after another.
   std::uint64_t allocations_after_first_step = 0;
 };
+
+/// Returns what an interrupt does while this rank waits for others: it fails them all, so that none
+/// waits any more. Nothing, where `meeting` is null.
+[[nodiscard]] std::function<void()> leaving(std::shared_ptr<rendezvous> meeting);
 
 /// Runs requests one after another. One that fails is ended and named on standard error, and the
 /// next one runs. An interrupt ends the series without a word.

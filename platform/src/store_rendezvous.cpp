@@ -24,6 +24,8 @@ constexpr auto look_every = std::chrono::milliseconds(20);
 constexpr auto connection_outlived = std::chrono::milliseconds(250);
 /// For how long the host of a store waits for ranks that may not have seen the last of it.
 constexpr auto longest_linger = std::chrono::seconds(2);
+/// Where somebody was interrupted or came too late: others that wait have seen that by then.
+constexpr auto brief_linger = std::chrono::milliseconds(250);
 constexpr std::size_t largest_contribution = std::size_t{1} << 20;
 constexpr auto failed_key = "failed";
 
@@ -93,7 +95,7 @@ store_rendezvous::~store_rendezvous() {
   try {
     store_->offer(left_key(rank_), {});
     if (store_->hosted_here())
-      await_leaving(*store_, peers_, unannounced_, size_, longest_linger);
+      await_leaving(*store_, peers_, unannounced_, size_, linger());
   } catch (const ferry_error&) {
     // Whoever could miss this rank cannot reach the store either.
   }
@@ -199,6 +201,13 @@ failure store_rendezvous::unreachable(const failure& reason) const {
     std::this_thread::sleep_for(look_every);
   } while (peers_.watched() && clock::now() < deadline);
   return reason;
+}
+
+nanoseconds store_rendezvous::linger() {
+  const auto cause = poisoned();
+  return cause && (cause->code == errc::cancelled || cause->code == errc::deadline_exceeded)
+             ? nanoseconds(brief_linger)
+             : nanoseconds(longest_linger);
 }
 
 std::optional<failure> store_rendezvous::poisoned() {

@@ -38,6 +38,8 @@ private:
   [[nodiscard]] failure fail(const failure& cause);
   /// Returns why the store is gone: `reason`, or a rank that has ended.
   [[nodiscard]] failure unreachable(const failure& reason) const;
+  /// Returns for how long a store that is hosted here is kept until the others have left.
+  [[nodiscard]] nanoseconds linger();
   [[nodiscard]] std::optional<failure> poisoned();
   [[nodiscard]] std::optional<failure> somebody_is_gone(std::string_view key,
                                                         const std::vector<std::string>& places);

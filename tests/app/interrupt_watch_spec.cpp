@@ -11,6 +11,7 @@
 #include <array>
 #include <csignal>
 #include <future>
+#include <thread>
 
 namespace ferry {
 namespace {
@@ -49,6 +50,22 @@ TEST_CASE("an interrupt acts once and is remembered", "[app][interrupt_watch]") 
   }
 
   CHECK(watch.interrupted());
+}
+
+TEST_CASE("a SIGTERM is an interrupt as well, and ends nothing at once beside a Ctrl-C",
+          "[app][interrupt_watch]") {
+  const auto [first, second] = GENERATE(table<int, int>({{SIGTERM, SIGINT}, {SIGINT, SIGTERM}}));
+  const auto child = fork_into([one = first, other = second] {
+    const interrupt_watch watch;
+    std::raise(one);
+    while (!watch.interrupted())
+      std::this_thread::yield();
+    std::raise(other);
+    return 0;
+  });
+
+  const auto status = status_of(child);
+  CHECK(WIFEXITED(status));
 }
 
 TEST_CASE("what begins after the interrupt is acted on at once", "[app][interrupt_watch]") {
