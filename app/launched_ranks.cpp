@@ -3,6 +3,7 @@
 
 #include "launched_ranks.hpp"
 
+#include <ferry/offload/member_differences.hpp>
 #include <ferry/platform/host_communicator.hpp>
 #include <ferry/platform/log.hpp>
 #include <ferry/platform/nccl_communicator.hpp>
@@ -23,35 +24,42 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr nanoseconds patience_to_tell = std::chrono::seconds(10);
+/// For others of whom a rank beyond its world does not know whether there are any.
+constexpr nanoseconds patience_of_misplaced = std::chrono::seconds(2);
 
 /// Returns "rank=1 of=3".
 std::string in_words(const launched_rank& self) {
   return "rank=" + std::to_string(self.rank) + " of=" + std::to_string(self.size);
 }
 
-/// Also those that offload nothing: they would be missed by those that do.
-result<void> compare_configurations(rendezvous& meeting, const offload_config& config) {
-  const auto own = to_json(config);
-  const auto said = meeting.meet("configuration", as_contribution(own), patience_to_join);
+/// Compares what each rank says under a name; rank 0 counts as right.
+result<void> compare(rendezvous& meeting, const std::string& name, const std::string& own) {
+  const auto said = meeting.meet(name, as_contribution(own), patience_to_join);
   if (!said)
     return tl::unexpected(said.error());
   const auto first = as_text(said->front());
   for (std::size_t rank = 1; rank < said->size(); ++rank)
-    if (const auto other = as_text((*said)[rank]); other != first)
+    if (const auto how = member_differences(as_text((*said)[rank]), first); !how.empty())
       return tl::unexpected(failure{.code = errc::invalid_config,
                                     .detail = "the ranks differ: rank " + std::to_string(rank) +
-                                              " has configuration " + other + ", rank 0 " + first,
+                                              " has " + name + " with " + how,
                                     .rank = static_cast<int>(rank)});
   return {};
 }
 
 } // namespace
 
+result<std::optional<launched_rank>> this_launched_rank() {
+  return read_launcher([](const char* name) { return std::getenv(name); });
+}
+
 result<std::optional<launched_rank>> rank_of_several() {
-  auto launched = read_launcher([](const char* name) { return std::getenv(name); });
-  if (launched && *launched && (*launched)->size == 1)
-    launched->reset();
-  return launched;
+  auto launched = this_launched_rank();
+  if (!launched || !*launched || (*launched)->size > 1)
+    return launched;
+  if (auto beyond = beyond_world(**launched))
+    return tl::unexpected(std::move(*beyond));
+  return std::nullopt;
 }
 
 launched_ranks::launched_ranks(nanoseconds patience)
@@ -59,8 +67,12 @@ launched_ranks::launched_ranks(nanoseconds patience)
   if (!self_ || !*self_)
     return;
   const auto& self = **self_;
-  const auto until = clock::now() + std::min(patience, patience_to_tell);
-  store_ = open_tcp_store(self, std::min(patience, patience_to_tell));
+  const auto to_reach =
+      std::min(patience, beyond_world(self) ? patience_of_misplaced : patience_to_tell);
+  const auto until = clock::now() + to_reach;
+  log(log_level::info, "ferry.app",
+      "reach ranks " + in_words(self) + " at=" + self.address + ":" + std::to_string(self.port));
+  store_ = open_tcp_store(self, to_reach);
   if (!store_) {
     // Only who did not answer in time may answer yet.
     patience_ = clock::now() < until ? nanoseconds::zero() : patience - patience_to_tell;
@@ -78,15 +90,15 @@ launched_ranks::launched_ranks(nanoseconds patience)
 }
 
 result<std::unique_ptr<rendezvous>> launched_ranks::meet(const launched_rank& self) {
-  if (store_ && !beyond_world(self))
+  if (store_)
     return join_rendezvous(std::move(*store_), self.rank, self.size, patience_);
   if (!store_ && patience_ <= nanoseconds::zero())
     return tl::unexpected(store_.error());
   return join_launched_ranks(self, patience_);
 }
 
-result<std::optional<rank_group>> launched_ranks::join(device& target,
-                                                       const offload_config& config) {
+result<std::optional<rank_group>> launched_ranks::join(device& target, const offload_config& config,
+                                                       const std::string& request) {
   if (!self_)
     return tl::unexpected(self_.error());
   if (!*self_)
@@ -97,7 +109,10 @@ result<std::optional<rank_group>> launched_ranks::join(device& target,
   if (!meeting)
     return tl::unexpected(meeting.error());
   log(log_level::info, "ferry.app", "join ranks " + in_words(self));
-  if (auto same = compare_configurations(**meeting, config); !same)
+  // Also those that offload nothing: they would be missed by those that do.
+  if (auto same = compare(**meeting, "configuration", to_json(config)); !same)
+    return tl::unexpected(same.error());
+  if (auto same = compare(**meeting, "request", request); !same)
     return tl::unexpected(same.error());
   const auto shared = std::shared_ptr<rendezvous>(std::move(*meeting));
   auto* const gpu = dynamic_cast<cuda_device*>(&target);

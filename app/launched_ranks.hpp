@@ -14,6 +14,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace ferry {
 
@@ -24,8 +25,12 @@ inline constexpr std::chrono::minutes patience_to_start{10};
 /// For a rank that lives and does not come; one that ends is missed at once.
 inline constexpr std::chrono::minutes patience_to_gather{10};
 
-/// Returns the rank that this process is, where a launcher has started several.
+/// Returns what a launcher told this process, if one has started it.
 /// @return as of `read_launcher`
+[[nodiscard]] result<std::optional<launched_rank>> this_launched_rank();
+
+/// Returns the rank that this process is, where a launcher has started several.
+/// @return as of `read_launcher`; as of `beyond_world` where there is no other
 [[nodiscard]] result<std::optional<launched_rank>> rank_of_several();
 
 /// This process as one of those that a launcher has started, if it has. Either joins the others or
@@ -37,13 +42,15 @@ public:
   /// @param patience of `join`
   explicit launched_ranks(nanoseconds patience);
 
-  /// Joins the others, which waits for them, and compares the configurations. Nothing, if there are
-  /// no others.
+  /// Joins the others, which waits for them, and compares what they are to do. Nothing, if there
+  /// are no others.
+  /// @param config compared first
+  /// @param request what the requests must have in common, a JSON object
   /// @pre `target` is what `open_ranks` opened
-  /// @return as of `join_launched_ranks`; `invalid_config` on all ranks if one has another
-  ///         configuration
-  [[nodiscard]] result<std::optional<rank_group>> join(device& target,
-                                                       const offload_config& config);
+  /// @return as of `join_launched_ranks`; `invalid_config` on all ranks, naming the members, if one
+  ///         has another configuration or request
+  [[nodiscard]] result<std::optional<rank_group>> join(device& target, const offload_config& config,
+                                                       const std::string& request);
 
   /// Tells the others that this one goes no further. That takes up to 10 s until they know.
   /// Returns the first cause, which all ranks have.

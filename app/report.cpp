@@ -79,6 +79,7 @@ json as_json(const run_report& r) {
       {"strategy", r.strategy},
       {"chosen", as_json(r.chosen)},
       {"device", r.device},
+      {"rank", r.rank},
       {"ranks", r.ranks},
       {"steps", r.steps},
       {"requests", r.requests},
@@ -146,7 +147,8 @@ std::string to_json(const std::vector<run_report>& ranks) {
 }
 
 std::string to_table(const run_report& r) {
-  const auto ranks = r.ranks == 1 ? "" : ", first of " + std::to_string(r.ranks) + " ranks";
+  const auto ranks =
+      r.ranks == 1 ? "" : ", rank " + std::to_string(r.rank) + " of " + std::to_string(r.ranks);
   std::string table = "\n" + r.strategy + " on " + r.device + ranks + ", " +
                       counted(r.requests, "request") + ", " + counted(r.steps, "step") + "\n";
   if (r.chosen) {

@@ -36,6 +36,7 @@ struct run_report {
   std::string strategy;
   std::optional<chosen_report> chosen; ///< Nothing: the user chose.
   std::string device;
+  int rank = 0; ///< Which of them.
   int ranks = 1;
   std::uint64_t steps = 0;
   std::uint64_t requests = 0; ///< That ended well.

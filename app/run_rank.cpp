@@ -256,6 +256,7 @@ result<void> run_all(const checked_run& run, rank_outcome& outcome) {
                       .step_s = std::chrono::duration<double>(plan->step).count(),
                       .peak_device_weight_bytes = plan->device_bytes};
   report.device = self.target->traits().name;
+  report.rank = self.number;
   report.ranks = run.setup.ranks;
   const auto tally = offloads ? run_offloaded(run, subject, where, report)
                               : run_unoffloaded(run, *subject, where, report);

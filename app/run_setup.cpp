@@ -15,6 +15,9 @@
 #include "request_text.hpp"
 #include "result_paths.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -36,6 +39,29 @@ result<void> check_build(const run_options& options) {
   if (options.compute_dtype)
     return refuse("--compute-dtype is '" + *options.compute_dtype +
                   "'; this build does not have it and computes in the checkpoint's; leave it out");
+  return {};
+}
+
+/// Refuses options that contradict what a launcher says, or whether there is one.
+result<void> check_launcher(const run_options& options) {
+  const auto launched = this_launched_rank();
+  if (!launched)
+    return tl::unexpected(launched.error());
+  const auto size = *launched ? (*launched)->size : 1;
+  const auto started =
+      " and the launcher started " + std::to_string(size) + (size == 1 ? " process" : " processes");
+  if (*launched && options.ranks && *options.ranks != size)
+    return refuse("--ranks is " + std::to_string(*options.ranks) + started +
+                  ", each of which is a rank; leave --ranks out");
+  if (options.join_patience && size == 1)
+    return refuse("--join-patience is " + std::to_string(*options.join_patience) + " and no " +
+                  "launcher started other processes to wait for; leave it out");
+  if (size > 1 && options.device.starts_with("cuda:"))
+    return refuse("--device is " + options.device + started +
+                  "; expected cuda, which is the GPU of each one's local rank");
+  if (*launched)
+    if (auto beyond = beyond_world(**launched))
+      return tl::unexpected(std::move(*beyond));
   return {};
 }
 
@@ -167,6 +193,8 @@ result<void> check_automatic(const run_options& options) {
 
 /// What a rank can refuse without the others.
 result<run_setup> check(const run_options& options) {
+  if (auto fits = check_launcher(options); !fits)
+    return tl::unexpected(fits.error());
   if (auto built = check_build(options); !built)
     return tl::unexpected(built.error());
   const bool plans = options.config == automatic_config;
@@ -237,6 +265,29 @@ result<run_setup> check(const run_options& options) {
   return made;
 }
 
+/// Returns what the requests of ranks that share weights must have in common: all run the same
+/// blocks in the same order.
+std::string shared_by_requests(const run_options& options, const run_setup& setup) {
+  if (setup.config.strategy == offload_strategy::none)
+    return "{}";
+  const auto& model = *setup.here.front().model;
+  nlohmann::json steps;
+  nlohmann::json passes;
+  for (const auto& each : setup.asked) {
+    steps.push_back(each.what.steps);
+    std::size_t most = 1;
+    for (const auto& [path, count] : model.passes_per_step(each.what))
+      most = std::max(most, count);
+    passes.push_back(most);
+  }
+  const auto only = [](const nlohmann::json& list) { return list.size() == 1 ? list[0] : list; };
+  return nlohmann::json{{"number", setup.asked.size()},
+                        {"warms_up", options.requests.has_value()},
+                        {"steps", only(steps)},
+                        {"passes_per_step", only(passes)}}
+      .dump();
+}
+
 /// The other ranks, which may be processes, refuse what one refuses.
 result<run_setup> check_or_tell(const run_options& options, launched_ranks& others) {
   try {
@@ -268,7 +319,7 @@ result<run_setup> set_up(const run_options& options) {
   if (!made)
     return made;
   auto& first = made->here.front();
-  auto joined = others.join(*first.target, made->config);
+  auto joined = others.join(*first.target, made->config, shared_by_requests(options, *made));
   if (!joined)
     return tl::unexpected(joined.error());
   if (*joined)

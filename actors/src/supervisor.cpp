@@ -119,7 +119,8 @@ void supervisor::report(const child_failed& message) {
   if (!is_current || first_cause_ || children_.empty())
     return;
   first_cause_ = message.reason;
-  log(log_level::error, "ferry.actors",
+  // What another rank did is told by every call, in the same words on all ranks.
+  log(message.reason.rank ? log_level::info : log_level::error, "ferry.actors",
       "stop transfers child=" + message.name + " reason=" + ferry::describe(message.reason));
   if (phase_ == phase::running)
     terminator_.drain(children_, {message.reason, true}, start_deadline_, [] {});

@@ -3,6 +3,8 @@
 
 #include "ferry/offload/rank_ballot.hpp"
 
+#include <ferry/offload/member_differences.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -97,10 +99,16 @@ result<void> agree(std::span<const rank_ballot> ballots) {
     first = first.value_or(static_cast<int>(rank));
   };
   for (std::size_t rank = 1; rank < ballots.size(); ++rank) {
-    for (const auto& [name, member] : fields)
-      if (ballots[rank].*member != ballots[0].*member)
-        add(rank, std::string{"has "} + name + " " + ballots[rank].*member + ", rank 0 " +
-                      ballots[0].*member);
+    for (const auto& [name, member] : fields) {
+      const auto& own = ballots[rank].*member;
+      const auto& of_first = ballots[0].*member;
+      if (own == of_first)
+        continue;
+      const auto is_object = member == &rank_ballot::configuration;
+      add(rank, std::string{"has "} + name + " " +
+                    (is_object ? "with " + member_differences(own, of_first)
+                               : own + ", rank 0 " + of_first));
+    }
     if (const auto how = difference(ballots[rank].weights, ballots[0].weights); !how.empty())
       add(rank, how);
   }

@@ -264,7 +264,7 @@ result<void> store_rendezvous::introduce(nanoseconds patience) {
 result<void> store_rendezvous::introduce_through_store(nanoseconds patience) {
   announce_rank(*store_, rank_);
   unannounced_ = all_ranks(size_);
-  const auto met = meet("processes", as_contribution(std::to_string(size_)), patience);
+  const auto met = meet("join", as_contribution(std::to_string(size_)), patience);
   if (!met)
     return tl::unexpected(met.error());
   for (int other = 0; other < size_; ++other) {

@@ -9,7 +9,10 @@
 #include "support/scratch_directory.hpp"
 #include "support/taken_port.hpp"
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +21,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <memory>
 #include <set>
@@ -38,6 +42,12 @@ constexpr auto shared_by_ranks = R"({"mode":"layer","components":["dit","text_en
     "layer_options":{"dit":{"weight_transfer":"allgather"}}})";
 
 using words = std::vector<std::string>;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr auto at_once = 4s; // A sanitizer looks around before a process ends.
+#else
+constexpr auto at_once = 1s;
+#endif
 
 fs::path tiny() {
   return fs::path(FERRY_TEST_DATA) / "wan-tiny";
@@ -60,8 +70,9 @@ enum class store_host : std::uint8_t {
 class rank_processes {
 public:
   /// @param arguments of each rank
-  explicit rank_processes(const std::vector<words>& arguments,
-                          store_host host = store_host::rank_0) {
+  /// @param numbers which rank each is told to be, where that is not its place
+  explicit rank_processes(const std::vector<words>& arguments, store_host host = store_host::rank_0,
+                          const std::vector<std::size_t>& numbers = {}) {
     const auto port = test::free_port();
     const auto size = std::to_string(arguments.size());
     words common{"WORLD_SIZE=" + size, "LOCAL_WORLD_SIZE=" + size, "MASTER_ADDR=127.0.0.1",
@@ -75,7 +86,7 @@ public:
     for (std::size_t rank = 0; rank != arguments.size(); ++rank) {
       auto variables = common;
       for (const auto* name : {"RANK=", "LOCAL_RANK=", "ROLE_RANK="})
-        variables.push_back(name + std::to_string(rank));
+        variables.push_back(name + std::to_string(numbers.empty() ? rank : numbers[rank]));
       ranks_.push_back(std::make_unique<test::running_program>(arguments[rank], variables));
     }
   }
@@ -122,12 +133,15 @@ TEST_CASE("ranks that are processes make the output of one", "[app][ranks]") {
     const auto done = ranks[rank].finish();
     INFO(done.err);
     REQUIRE(done.code == 0);
+    CHECK_THAT(done.out,
+               Contains(", rank " + std::to_string(rank) + " of " + std::to_string(size) + ", "));
   }
 
   const auto first = json::parse(read_text(path("r.json")));
   for (int rank = 0; rank != size; ++rank) {
     const auto name = rank == 0 ? "r.json" : "r.rank" + std::to_string(rank) + ".json";
     const auto report = json::parse(read_text(path(name)));
+    CHECK(report["rank"] == rank);
     CHECK(report["output_equals_resident"] == true);
     CHECK(report["output_sha256"] == first["output_sha256"]);
     CHECK(report["collectives"] == first["collectives"]);
@@ -243,7 +257,7 @@ TEST_CASE("a rank that is killed before the others know of it is named when thei
     CHECK(done.code == 1);
     CHECK_THAT(done.err, Contains(killed == 0 ? "no store answers at"
                                               : "rank " + std::to_string(killed) +
-                                                    " did not come to 'processes' within 3 s"));
+                                                    " did not come to 'join' within 3 s"));
     CHECK_THAT(done.err, Contains("(rank " + std::to_string(killed) + ")"));
   }
   CHECK(std::chrono::steady_clock::now() - begun < 3s + 5s);
@@ -276,6 +290,8 @@ TEST_CASE("what one rank has to refuse is refused by all, in its words and with 
       {{"--prompt-ids", "256"}, "expected an integer from 0 to 255"},
       {{"--device", "sim"}, "the launcher started 2 processes and the device is sim"},
       {{"--setps", "3"}, "--setps"},
+      {{"--ranks", "3"}, "--ranks is 3 and the launcher started 2 processes, each of which"},
+      {{"--device", "cuda:0"}, "--device is cuda:0 and the launcher started 2 processes; expected"},
   }));
   CAPTURE(rank, expected);
   words it{"run", tiny().string(), "--device", "host"};
@@ -309,8 +325,195 @@ TEST_CASE("ranks of which one offloads nothing are all refused, also that one", 
 
   const auto said = refused_alike(rank, {"run", tiny().string(), "--device", "host"}, sharing({}));
 
-  CHECK_THAT(said, Contains("rank 1 has configuration"));
+  const auto own = rank == 1 ? "\"none\" (rank 0: \"distributed_layer_wise\")"
+                             : "\"distributed_layer_wise\" (rank 0: \"none\")";
+  CHECK_THAT(said, Contains("rank 1 has configuration with"));
+  CHECK_THAT(said, Contains(std::string("strategy ") + own));
   CHECK_THAT(said, Contains("(rank 1)"));
+}
+
+TEST_CASE("ranks whose requests run other blocks are all refused before anything moves",
+          "[app][ranks]") {
+  const test::scratch_directory scratch;
+  const auto two = (scratch.path() / "two").string();
+  std::ofstream(two) << "{}\n{}\n";
+  auto [own, expected] = GENERATE(table<words, std::string>({
+      {{"--steps", "2"}, "rank 1 has request with steps 2 (rank 0: 4)"},
+      {{"--guidance", "1"}, "rank 1 has request with passes_per_step 1 (rank 0: 2)"},
+      {{"--requests"}, "rank 1 has request with number 2 (rank 0: 1)"},
+  }));
+  if (own.front() == "--requests")
+    own.push_back(two);
+
+  const auto said = refused_alike(sharing({}), sharing(own));
+
+  CHECK_THAT(said, Contains(expected));
+  CHECK_THAT(said, Contains("(rank 1)"));
+}
+
+TEST_CASE("requests may differ in what runs the same blocks", "[app][ranks]") {
+  rank_processes ranks{{sharing({"--steps", "1", "--seed", "1"}),
+                        sharing({"--steps", "1", "--size", "32x32", "--prompt-ids", "3"})}};
+
+  CHECK(ranks[0].finish().code == 0);
+  CHECK(ranks[1].finish().code == 0);
+}
+
+TEST_CASE("a rank beyond its world is refused by all, in its words", "[app][ranks]") {
+  rank_processes ranks{{sharing({}), sharing({})}, store_host::rank_0, {0, 2}};
+
+  const auto done = std::array{ranks[0].finish(), ranks[1].finish()};
+
+  CHECK(done[0].code == 2);
+  CHECK(done[1].code == 2);
+  CHECK(done[0].err == done[1].err);
+  CHECK_THAT(done[0].err, Contains("RANK is 2; expected 0 to 1, because WORLD_SIZE is 2 (rank 2)"));
+}
+
+TEST_CASE("a rank beyond its world waits for no other", "[app][ranks]") {
+  const auto [rank, size] = GENERATE(table<std::string, std::string>({{"2", "2"}, {"1", "1"}}));
+  const auto begun = std::chrono::steady_clock::now();
+  test::running_program alone(sharing({}),
+                              {"RANK=" + rank, "WORLD_SIZE=" + size, "MASTER_ADDR=127.0.0.1",
+                               "MASTER_PORT=" + std::to_string(test::free_port())});
+
+  const auto done = alone.finish();
+
+  CHECK(std::chrono::steady_clock::now() - begun < 5s);
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("RANK is " + rank + "; expected 0 to "));
+}
+
+TEST_CASE("what contradicts the launcher of one process is refused", "[app][ranks]") {
+  const auto [options, expected] = GENERATE(table<words, std::string>({
+      {{"--ranks", "2"}, "--ranks is 2 and the launcher started 1 process, each"},
+      {{"--join-patience", "2"}, "--join-patience is 2 and no launcher started other processes"},
+  }));
+  test::running_program alone(
+      sharing(options), {"RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"});
+
+  const auto done = alone.finish();
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(expected));
+}
+
+TEST_CASE("a rank that is alone waits for as long as it has patience, and hardly longer",
+          "[app][ranks]") {
+  const auto begun = std::chrono::steady_clock::now();
+  test::running_program alone(sharing({"--join-patience", "1"}),
+                              {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                               "MASTER_PORT=" + std::to_string(test::free_port())});
+
+  const auto done = alone.finish();
+
+  CHECK(std::chrono::steady_clock::now() - begun < 1s + at_once + 500ms);
+  CHECK(done.code == 1);
+  CHECK(done.err ==
+        "ferry: deadline_exceeded: rank 1 did not come to 'join' within 1 s (rank 1)\n");
+}
+
+TEST_CASE("a rank that is lost is told once by the others, and by nobody else",
+          "[app][ranks][faults]") {
+  const auto killed = GENERATE(0, 1);
+  const words endless{"--steps", "1000", "--size", "256x256", "--output"};
+  const test::scratch_directory scratch;
+  auto quiet = endless;
+  quiet.push_back(scratch.path().string());
+  auto telling = quiet;
+  telling.insert(telling.end(), {"--log-level", "info"});
+  rank_processes ranks{
+      {sharing(killed == 0 ? telling : quiet), sharing(killed == 1 ? telling : quiet)}};
+  ranks[killed].wait_until_it_says("begin request");
+
+  ranks[killed].send(SIGKILL);
+
+  const auto done = ranks[1 - killed].finish();
+  INFO(done.err);
+  CHECK(done.code == 1);
+  const auto first = done.err.find("has ended");
+  REQUIRE(first != std::string::npos);
+  CHECK(done.err.find("has ended", first + 1) == std::string::npos);
+  CHECK_THAT(done.err, !Contains("c10d") && !Contains("frame #") && !Contains("[error]"));
+}
+
+TEST_CASE("a rank that is interrupted while it waits for others ends at once", "[app][ranks]") {
+  const auto rank = GENERATE(0, 1);
+  const auto signal = GENERATE(SIGINT, SIGTERM);
+  CAPTURE(rank, signal);
+  test::running_program alone(sharing({"--log-level", "info"}),
+                              {"RANK=" + std::to_string(rank), "WORLD_SIZE=2",
+                               "MASTER_ADDR=127.0.0.1",
+                               "MASTER_PORT=" + std::to_string(test::free_port())});
+  alone.wait_until_it_says(rank == 0 ? "wait for ranks" : "reach ranks");
+  const auto begun = std::chrono::steady_clock::now();
+
+  alone.send(signal);
+
+  const auto done = alone.finish();
+  CHECK(std::chrono::steady_clock::now() - begun < at_once);
+  CHECK(done.code == 130);
+  CHECK_THAT(done.err, Catch::EndsWith("\nferry: interrupted\n"));
+}
+
+TEST_CASE("ranks whose peer is interrupted while they wait for each other miss it",
+          "[app][ranks]") {
+  rank_processes ranks{std::vector(3, sharing({"--log-level", "info"}))};
+  ranks[2].wait_until_it_says("announce rank");
+  ranks[2].send(SIGSTOP);
+  for (int rank = 0; rank != 2; ++rank)
+    ranks[rank].wait_until_it_says("wait for ranks");
+
+  ranks[1].send(SIGINT);
+
+  CHECK(ranks[1].finish().code == 130);
+  const auto told = ranks[0].finish();
+  CHECK(told.code == 1);
+  CHECK_THAT(told.err, Contains("the process of rank 1 has ended before it came to 'join'") ||
+                           Contains("the process of rank 1 has ended before all came to 'join'"));
+}
+
+TEST_CASE("a rank that is interrupted at the vote ends at once, and the others with its number",
+          "[app][ranks]") {
+  const auto rank = GENERATE(0, 1);
+  const auto signal = GENERATE(SIGINT, SIGTERM);
+  CAPTURE(rank, signal);
+  const test::scratch_directory scratch;
+  // The other has joined, and opens a trace that nobody reads.
+  const auto held = scratch.path() / (rank == 0 ? "trace.rank1" : "trace");
+  REQUIRE(::mkfifo(held.c_str(), 0600) == 0);
+  const auto waiting = sharing({"--log-level", "info"});
+  const auto holding = sharing({"--trace", (scratch.path() / "trace").string()});
+  rank_processes ranks{{rank == 0 ? waiting : holding, rank == 0 ? holding : waiting}};
+  ranks[rank].wait_until_it_says("vote to start");
+  const auto begun = std::chrono::steady_clock::now();
+
+  ranks[rank].send(signal);
+
+  const auto done = ranks[rank].finish();
+  CHECK(std::chrono::steady_clock::now() - begun < at_once);
+  CHECK(done.code == 130);
+  CHECK_THAT(done.err, Catch::EndsWith("\nferry: interrupted\n"));
+  const auto reader = ::open(held.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const auto other = ranks[1 - rank].finish();
+  ::close(reader);
+  CHECK(other.code == 1);
+  CHECK_THAT(other.err, Contains("(rank " + std::to_string(rank) + ")"));
+  CHECK(ranks.left_behind() == std::set<fs::path>());
+}
+
+TEST_CASE("ranks that are threads end at once when they are interrupted at the vote",
+          "[app][ranks]") {
+  test::running_program ranks(sharing({"--ranks", "3", "--log-level", "info"}));
+  ranks.wait_until_it_says("vote to start");
+  const auto begun = std::chrono::steady_clock::now();
+
+  ranks.send(SIGINT);
+
+  const auto done = ranks.finish();
+  CHECK(std::chrono::steady_clock::now() - begun < at_once);
+  CHECK(done.code == 130);
+  CHECK_THAT(done.err, Catch::EndsWith("\nferry: interrupted\n"));
 }
 
 } // namespace

@@ -55,6 +55,17 @@ TEST_CASE("too little memory for ranks is refused once, with the rank that it wa
   CHECK(std::count(done.err.begin(), done.err.end(), '\n') == 1);
 }
 
+TEST_CASE("ranks that are threads are refused where they have no GPU each", "[app][run][ranks]") {
+  test::running_program ranks({"run", data("wan-tiny"), "--ranks", "2", "--device", "cuda"},
+                              {"CUDA_VISIBLE_DEVICES="});
+
+  const auto done = ranks.finish();
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("cuda"));
+  CHECK(std::ranges::count(done.err, '\n') == 1);
+}
+
 TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]") {
   using words = std::vector<std::string>;
   const auto [arguments, expected] = GENERATE(table<words, std::string>({
@@ -75,6 +86,7 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
       {{"--ranks", "0"}, "--ranks is '0'; expected an integer from 1 to 64"},
       {{"--ranks", "65"}, "--ranks is '65'; expected an integer from 1 to 64"},
       {{"--ranks", "two"}, "--ranks is 'two'; expected an integer from 1 to 64"},
+      {{"--join-patience", "3"}, "--join-patience is 3 and no launcher started other processes"},
       {{"--compute-dtype", "bf16"}, "--compute-dtype is 'bf16'; this build does not have it"},
       {{"--size", "7by3"}, "7by3"},
       {{"--size", "7x3"}, "size"},

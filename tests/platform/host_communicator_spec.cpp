@@ -47,7 +47,7 @@ std::vector<std::string> shared_mappings() {
 /// Plays rank 1 of two: introduces itself as `process` with no memory to share, and waits.
 std::future<void> introduce_as(rendezvous& end, const process_identity& process) {
   return std::async(std::launch::async, [&end, text = "-1 " + to_text(process)] {
-    (void)end.meet("weights/processes", as_contribution(text), endless);
+    (void)end.meet("weights/join", as_contribution(text), endless);
     (void)end.meet("weights/mapped", {}, endless);
   });
 }
@@ -176,7 +176,7 @@ TEST_CASE("a rank that cannot map what rank 0 shares fails all", "[host][process
   const auto ends = make_memory_rendezvous(2);
   auto maker = std::async(std::launch::async, [&] {
     const auto text = "999999 " + to_text(this_process());
-    (void)ends[0]->meet("weights/processes", as_contribution(text), endless);
+    (void)ends[0]->meet("weights/join", as_contribution(text), endless);
     return ends[0]->meet("weights/mapped", {}, endless);
   });
   host_device gpu{host_device_options{.memory = 1 << 20}};

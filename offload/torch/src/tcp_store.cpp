@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <random>
@@ -63,6 +64,17 @@ failure unanswered(const launched_rank& self, nanoseconds patience) {
                         (self.agent_hosts ? "the launcher" : "rank 0") + " runs");
 }
 
+/// Silences c10d, which writes backtraces of what it throws as well; what it throws is told.
+/// Whoever sets TORCH_CPP_LOG_LEVEL wants to see them.
+void silence_c10d() {
+  static const bool once = [] {
+    if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr)
+      FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
 /// Runs `call` and translates what c10d throws while it does `what`.
 template <class Call>
 auto translated(const launched_rank& self, const std::string& what, const Call& call) {
@@ -71,7 +83,11 @@ auto translated(const launched_rank& self, const std::string& what, const Call& 
   } catch (const ferry_error&) {
     throw;
   } catch (const std::exception& error) {
-    throw ferry_error(lost(self, what + ": " + failure_of(error).detail));
+    auto detail = failure_of(error).detail;
+    if (detail.find("EADDRINUSE") != std::string::npos)
+      detail = "the port is in use on this machine; set another MASTER_PORT, on all ranks, unless "
+               "two processes are rank 0";
+    throw ferry_error(lost(self, what + ": " + detail));
   }
 }
 
@@ -105,6 +121,7 @@ private:
 
 tcp_store::tcp_store(const launched_rank& self, nanoseconds patience)
     : self_(self), patience_(patience) {
+  silence_c10d();
   const auto hosts = hosted_here();
   const auto deadline = clock::now() + patience;
   if (!hosts && !await_listener(self.address, self.port, patience))
@@ -118,8 +135,8 @@ tcp_store::tcp_store(const launched_rank& self, nanoseconds patience)
   const auto open = [address = self.address, options] {
     return std::make_shared<c10d::TCPStore>(address, options);
   };
-  const auto what = hosts ? "cannot host the store of MASTER_ADDR and MASTER_PORT at "
-                          : "cannot connect to the store at ";
+  const auto what =
+      hosts ? "rank 0 cannot host what ranks meet at, on " : "cannot connect to the store at ";
   auto opened = translated(self, what + place(self),
                            [&] { return thread_.call(open, deadline - clock::now()); });
   if (!opened)

@@ -51,7 +51,7 @@ result<introduction> read_introduction(const std::string& text) {
 result<std::vector<introduction>> introduce(rendezvous& meeting, const exchange_options& options,
                                             int descriptor) {
   const auto own = to_text({options.self, descriptor});
-  auto met = meeting.meet(options.name + "/processes", as_contribution(own), options.to_join);
+  auto met = meeting.meet(options.name + "/join", as_contribution(own), options.to_join);
   if (!met)
     return tl::unexpected(met.error());
   std::vector<introduction> ranks;
