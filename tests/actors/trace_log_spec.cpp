@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/actors/trace_file.hpp>
+#include <ferry/actors/trace_log.hpp>
+#include <ferry/offload/overlap.hpp>
+#include <ferry/offload/trace_reader.hpp>
+#include <ferry/platform/host_device.hpp>
+#include <ferry/platform/sim_device.hpp>
+
+#include "support/catch.hpp"
+#include "support/scratch_directory.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A log of a device that nothing runs on.
+template <class Device>
+class lone_log {
+public:
+  template <class Options>
+  explicit lone_log(const Options& options)
+      : gpu(options), file_(std::make_shared<trace_file>(path_, gpu.traits().virtual_time
+                                                                    ? trace_file::time::modelled
+                                                                    : trace_file::time::real)),
+        log(std::in_place, file_, 0U, gpu) {}
+
+  void message(std::uint64_t actor, const char* name, nanoseconds started, nanoseconds finished) {
+    log->record(actor, name,
+                {.what = "ask", .sent = started, .started = started, .finished = finished});
+  }
+  void operation(operation_kind kind, operation_tag tag, nanoseconds start, nanoseconds end) {
+    operation_span span{};
+    span.kind = kind;
+    span.tag = tag;
+    span.enqueued = start;
+    span.start = start;
+    span.end = end;
+    log->on_operation(span);
+  }
+  void mark(const char* what, std::uint64_t ticket, nanoseconds at) {
+    operation(operation_kind::mark, {.what = what, .block = 0, .ticket = ticket}, at, at);
+  }
+
+  [[nodiscard]] trace recorded() {
+    log.reset();
+    REQUIRE(file_->finish());
+    auto read = read_trace(path_);
+    REQUIRE(read);
+    return std::move(*read);
+  }
+
+private:
+  test::scratch_directory scratch_;
+  std::filesystem::path path_ = scratch_.path() / "t.json";
+
+public:
+  Device gpu;
+
+private:
+  std::shared_ptr<trace_file> file_;
+
+public:
+  std::optional<trace_log> log;
+};
+
+using sim_log = lone_log<sim_device>;
+
+TEST_CASE("a paused log takes neither operations nor messages", "[actors][trace]") {
+  sim_log subject{sim_options{}};
+  subject.log->pause(true);
+  subject.message(1, "worker", 1us, 2us);
+  subject.operation(operation_kind::copy, {.what = "fetch"}, 1us, 2us);
+  subject.log->pause(false);
+  subject.message(1, "worker", 3us, 4us);
+
+  const auto run = subject.recorded();
+
+  CHECK(run.device.empty());
+  REQUIRE(run.messages.size() == 1);
+  CHECK(run.messages[0].started == 3us);
+}
+
+TEST_CASE("records that find no room are counted in the trace", "[actors][trace]") {
+  lone_log<host_device> subject{host_device_options{.memory = 1 << 20}};
+  for (std::size_t i = 0; i != trace_log::buffered + 3; ++i)
+    subject.message(1, "worker", 1us, 2us);
+
+  CHECK(subject.log->dropped() == 3);
+  const auto run = subject.recorded();
+
+  CHECK(run.messages.size() == trace_log::buffered);
+  CHECK(run.dropped == 3);
+}
+
+TEST_CASE("messages and operations of a real clock count from the beginning of the recording",
+          "[actors][trace]") {
+  lone_log<host_device> subject{host_device_options{.memory = 1 << 20}};
+  const auto now = subject.gpu.now();
+  subject.message(1, "worker", now, now + 1ms);
+  subject.operation(operation_kind::copy, {.what = "fetch"}, now + 1ms, now + 2ms);
+
+  const auto run = subject.recorded();
+
+  REQUIRE(run.messages.size() == 1);
+  REQUIRE(run.device.size() == 1);
+  CHECK(run.messages[0].started >= 0ns);
+  CHECK(run.messages[0].started < 1min);
+  CHECK(run.messages[0].sent == run.messages[0].started);
+  CHECK(run.device[0].start == run.messages[0].finished);
+  CHECK(run.device[0].enqueued == run.device[0].start);
+  CHECK(run.device[0].end == run.device[0].start + 1ms);
+}
+
+TEST_CASE("actors of one name have rows of their own", "[actors][trace]") {
+  sim_log subject{sim_options{}};
+  subject.message(7, "worker", 1us, 2us);
+  subject.message(9, "worker", 3us, 4us);
+  subject.message(7, "worker", 5us, 6us);
+
+  const auto run = subject.recorded();
+
+  REQUIRE(run.tracks.size() == 2);
+  CHECK(run.tracks[0].name == "worker");
+  CHECK(run.tracks[1].name == "worker 2");
+  CHECK(run.messages[0].track == run.messages[2].track);
+  CHECK(run.messages[0].track != run.messages[1].track);
+}
+
+TEST_CASE("a use is recorded from its own marks, and none where a mark is lost",
+          "[actors][trace]") {
+  sim_log subject{sim_options{}};
+  subject.mark(mark_acquire, 0, 1us);
+  subject.mark(mark_begin, 1, 3us);
+  subject.mark(mark_end, 1, 7us);
+  subject.mark(mark_begin, 2, 8us);
+  subject.mark(mark_end, 3, 9us);
+  subject.mark(mark_end, 4, 10us);
+
+  const auto run = subject.recorded();
+
+  REQUIRE(run.uses.size() == 1);
+  CHECK(run.uses[0].asked == 1us);
+  CHECK(run.uses[0].begun == 3us);
+  CHECK(run.uses[0].ended == 7us);
+}
+
+TEST_CASE("what takes no time is recorded only where it moves something", "[actors][trace]") {
+  sim_log subject{sim_options{}};
+  subject.operation(operation_kind::compute, {.what = "compute"}, 1us, 1us);
+  subject.operation(operation_kind::discard, {.what = "discard"}, 1us, 1us);
+  subject.operation(operation_kind::copy, {.what = "fetch"}, 1us, 1us);
+  subject.operation(operation_kind::gather, {.what = "gather"}, 2us, 2us);
+
+  const auto run = subject.recorded();
+
+  REQUIRE(run.device.size() == 2);
+  CHECK(run.device[0].what == "fetch");
+  CHECK(run.device[1].what == "gather");
+}
+
+TEST_CASE("the latest end of a message is the latest of all", "[actors][trace]") {
+  sim_log subject{sim_options{}};
+  subject.message(1, "worker", 1us, 9us);
+  subject.message(2, "worker", 2us, 5us);
+
+  CHECK(subject.log->latest() == 9us);
+}
+
+} // namespace
+} // namespace ferry
