@@ -101,6 +101,17 @@ TEST_CASE("records that find no room are counted in the trace", "[actors][trace]
   CHECK(run.dropped == 3);
 }
 
+TEST_CASE("records of a modelled clock find room", "[actors][trace]") {
+  sim_log subject{sim_options{}};
+  for (std::size_t i = 0; i != trace_log::buffered + 3; ++i)
+    subject.message(1, "worker", 1us, 2us);
+
+  const auto run = subject.recorded();
+
+  CHECK(run.messages.size() == trace_log::buffered + 3);
+  CHECK(run.dropped == 0);
+}
+
 TEST_CASE("messages and operations of a real clock count from the beginning of the recording",
           "[actors][trace]") {
   lone_log<host_device> subject{host_device_options{.memory = 1 << 20}};

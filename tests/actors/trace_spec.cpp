@@ -342,6 +342,22 @@ TEST_CASE("a trace can be read while the run goes on", "[actors][trace]") {
   CHECK(told->uses.size() >= 4);
 }
 
+TEST_CASE("a trace is written while the run goes on, without being asked for", "[actors][trace]") {
+  const byte_blocks blocks{{4}, 0};
+  traced_run<host_device> run(
+      std::make_shared<host_device>(host_device_options{.memory = std::size_t{1} << 20}));
+  run.enable(blocks.weights());
+  run.request(blocks, {0, 1, 2, 3, 0});
+
+  std::size_t uses = 0;
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  while (uses < 4 && std::chrono::steady_clock::now() < deadline)
+    if (const auto told = read_trace(run.path()))
+      uses = told->uses.size();
+
+  CHECK(uses >= 4);
+}
+
 TEST_CASE("a run on a modelled clock loses nothing, however long", "[actors][trace]") {
   const byte_blocks blocks{{2}, 0};
   std::vector<std::size_t> order;
