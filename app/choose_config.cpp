@@ -36,6 +36,8 @@ std::string options_text(const planned_configuration& plan, std::size_t ranks) {
   auto text = for_ranks + (ranks == 1 ? "" : " ") + "--config '" + plan.compact + "'";
   if (gathers(plan) && plan.config.chunk_bytes != offload_config{}.chunk_bytes)
     text += " --dlo-chunk-size-mb " + std::to_string(plan.config.chunk_bytes / bytes_in_mib);
+  if (plan.passes_per_fetch != plan.passes_of_step)
+    text += " --passes-per-fetch " + std::to_string(plan.passes_per_fetch);
   return text;
 }
 
@@ -84,7 +86,8 @@ result<planned_configuration> choose_config(const run_options& options,
                                .device_memory = target.memory().free,
                                .ranks = ranks,
                                .steps = static_cast<std::size_t>(asked.steps),
-                               .passes = model.passes_per_step(asked)};
+                               .passes = model.passes_per_step(asked),
+                               .most_passes_per_fetch = options.passes_per_fetch};
   auto plans = plan_configurations(subject, question);
   if (!plans)
     return tl::unexpected(plans.error());

@@ -113,6 +113,14 @@ result<void> enable_what_fits(runtime& through, const diffusion_model& model) {
   return enabled;
 }
 
+/// Runs `asked` with each pass by itself: the marks of a block then stand for one body.
+void run_pass_by_pass(const diffusion_model& model, const request& asked) {
+  std::array<grouped_request, 1> alone{{{.asked = asked}}};
+  model.run_together(alone, {.passes_per_fetch = 1});
+  if (alone.front().failed)
+    std::rethrow_exception(alone.front().failed);
+}
+
 /// Runs a short request of the family with its denoisers streamed. Returns what their blocks are
 /// called, and nothing for those of other components.
 result<std::vector<std::string>> run_streamed(const std::shared_ptr<device>& target,
@@ -128,12 +136,10 @@ result<std::vector<std::string>> run_streamed(const std::shared_ptr<device>& tar
   const auto begun = through.begin_request({.steps = static_cast<std::uint32_t>(asked.steps)});
   if (!begun)
     return tl::unexpected(begun.error());
-  auto made = model.run(asked, {});
+  run_pass_by_pass(model, asked);
   const auto state = through.state();
   auto ended = through.end_request();
   auto disabled = through.disable();
-  if (!made)
-    return tl::unexpected(made.error());
   if (!state)
     return tl::unexpected(state.error());
   if (!ended)

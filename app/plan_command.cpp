@@ -44,6 +44,7 @@ struct plan_options {
   std::string device;
   std::optional<int> steps;
   std::optional<double> guidance;
+  std::optional<std::size_t> passes_per_fetch;
   std::int64_t rows = 10;
   bool as_json = false;
 };
@@ -90,7 +91,8 @@ result<plan_question> question_of(const plan_options& options, const diffusion_m
                        .host_memory = *host_memory,
                        .ranks = static_cast<std::size_t>(options.ranks),
                        .steps = static_cast<std::size_t>(asked.steps),
-                       .passes = model.passes_per_step(asked)};
+                       .passes = model.passes_per_step(asked),
+                       .most_passes_per_fetch = options.passes_per_fetch};
 }
 
 double seconds(nanoseconds time) {
@@ -107,7 +109,7 @@ json row(const planned_configuration& plan, std::size_t ranks) {
           {"slots", plan.slots},
           {"weight_transfer", transfer.empty() ? json(nullptr) : json(transfer)},
           {"chunk_bytes", plan.config.chunk_bytes},
-          {"passes_per_fetch", 1},
+          {"passes_per_fetch", plan.passes_per_fetch},
           {"step_s", seconds(plan.step)},
           {"component_step_s", steps},
           {"load_s", seconds(plan.load)},
@@ -138,17 +140,18 @@ void print_json(const plan_question& asked, const std::vector<planned_configurat
 }
 
 void print_table(const plan_question& asked, const std::vector<planned_configuration>& plans) {
-  std::printf("%-23s %9s %5s %-12s %9s %11s %11s %11s %11s\n", "strategy", "residents", "slots",
-              "transport", "chunk", "step", "load", "device", "pinned");
+  std::printf("%-23s %9s %5s %6s %-12s %9s %11s %11s %11s %11s\n", "strategy", "residents", "slots",
+              "passes", "transport", "chunk", "step", "load", "device", "pinned");
   for (const auto& each : plans) {
     const auto transfer = transfer_text(each);
     const auto chunk =
         transfer == "allgather" ? size_text(each.config.chunk_bytes) : std::string("-");
-    std::printf("%-23s %9zu %5zu %-12s %9s %11s %11s %11s %11s\n",
+    std::printf("%-23s %9zu %5zu %6zu %-12s %9s %11s %11s %11s %11s\n",
                 std::string(to_string(each.config.strategy)).c_str(), each.resident_blocks,
-                each.slots, transfer.empty() ? "-" : transfer.c_str(), chunk.c_str(),
-                time_text(seconds(each.step)).c_str(), time_text(seconds(each.load)).c_str(),
-                size_text(each.device_bytes).c_str(), size_text(each.host_bytes).c_str());
+                each.slots, each.passes_per_fetch, transfer.empty() ? "-" : transfer.c_str(),
+                chunk.c_str(), time_text(seconds(each.step)).c_str(),
+                time_text(seconds(each.load)).c_str(), size_text(each.device_bytes).c_str(),
+                size_text(each.host_bytes).c_str());
   }
   const auto options = options_text(plans.front(), asked.ranks);
   const auto* const what = !plans.front().compact.empty() ? ""
@@ -244,6 +247,12 @@ void add_request(CLI::App& command, plan_options& options) {
                    "wan: classifier-free guidance, which runs each denoiser twice a step unless it "
                    "is 1 or less (4)")
       ->type_name("X");
+  group
+      ->add_option("--passes-per-fetch", options.passes_per_fetch,
+                   "Most passes that may use a block while it is on the device, 1 to 64; more than "
+                   "a step has are those of several requests (those of a step)")
+      ->type_name("N")
+      ->check(integer_between(1, most_passes_per_fetch));
 }
 
 } // namespace

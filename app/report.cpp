@@ -31,6 +31,18 @@ std::string percent_text(double fraction) {
   return text.data();
 }
 
+std::string decimal_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", value);
+  return text.data();
+}
+
+std::optional<double> passes_per_fetch(const run_report& r) {
+  if (r.block_uses == 0)
+    return std::nullopt;
+  return static_cast<double>(r.block_passes) / static_cast<double>(r.block_uses);
+}
+
 std::string counted(std::uint64_t count, std::string_view what) {
   return (std::to_string(count) + " ").append(what) + (count == 1 ? "" : "s");
 }
@@ -100,6 +112,7 @@ json as_json(const run_report& r) {
       {"allgather_bytes", r.allgather_bytes},
       {"prefetches", r.prefetches},
       {"blocking_loads", r.blocking_loads},
+      {"passes_per_fetch", or_null(passes_per_fetch(r))},
       {"exposed_wait_s", or_null(r.exposed_wait_s)},
       {"overlap_efficiency", or_null(r.overlap_efficiency)},
       {"lower_bound_s", or_null(r.lower_bound_s)},
@@ -178,6 +191,7 @@ std::string to_table(const run_report& r) {
   const auto of_blocks = [&](const std::string& text) { return r.exposed_wait_s ? text : "-"; };
   line(table, "prefetches", of_blocks(std::to_string(r.prefetches)));
   line(table, "blocking loads", of_blocks(std::to_string(r.blocking_loads)));
+  line(table, "passes per fetch", of_blocks(decimal_text(passes_per_fetch(r).value_or(0))));
   line(table, "exposed wait", of_blocks(time_text(r.exposed_wait_s.value_or(0))));
   line(table, "overlap", of_blocks(percent_text(r.overlap_efficiency.value_or(0))));
   if (r.output_equals_resident)

@@ -63,6 +63,8 @@ struct run_report {
 
   std::uint64_t prefetches = 0;
   std::uint64_t blocking_loads = 0;
+  std::uint64_t block_uses = 0;   ///< Times a streamed block was on the device for a body.
+  std::uint64_t block_passes = 0; ///< Bodies that ran in them.
 
   // Of streamed blocks; nothing where none ran. What waits for a whole component is not seen.
   std::optional<double> exposed_wait_s;

@@ -30,6 +30,8 @@ void add_state(run_report& report, const offload_state& state) {
   report.allgather_bytes = state.gathered_bytes;
   report.prefetches = state.prefetches;
   report.blocking_loads = state.blocking_loads;
+  report.block_uses = state.block_uses;
+  report.block_passes = state.block_passes;
   report.tickets_in_flight = state.tickets_in_flight;
   for (const auto& [path, c] : state.components)
     report.components[path] = {.bytes = c.bytes,
@@ -72,7 +74,8 @@ void add_tally(run_report& report, const run_tally& tally) {
 warm_up_share::warm_up_share(const device_counters& device, const offload_state& state)
     : h2d_bytes_(device.h2d_bytes), d2h_bytes_(device.d2h_bytes), collectives_(state.collectives),
       gathered_bytes_(state.gathered_bytes), prefetches_(state.prefetches),
-      blocking_loads_(state.blocking_loads) {}
+      blocking_loads_(state.blocking_loads), block_uses_(state.block_uses),
+      block_passes_(state.block_passes) {}
 
 void warm_up_share::end(const device_counters& device, const offload_state& state) {
   h2d_bytes_ = device.h2d_bytes - h2d_bytes_;
@@ -81,6 +84,8 @@ void warm_up_share::end(const device_counters& device, const offload_state& stat
   gathered_bytes_ = state.gathered_bytes - gathered_bytes_;
   prefetches_ = state.prefetches - prefetches_;
   blocking_loads_ = state.blocking_loads - blocking_loads_;
+  block_uses_ = state.block_uses - block_uses_;
+  block_passes_ = state.block_passes - block_passes_;
 }
 
 void warm_up_share::take_out_of(run_report& report) const {
@@ -90,6 +95,8 @@ void warm_up_share::take_out_of(run_report& report) const {
   report.allgather_bytes -= gathered_bytes_;
   report.prefetches -= prefetches_;
   report.blocking_loads -= blocking_loads_;
+  report.block_uses -= block_uses_;
+  report.block_passes -= block_passes_;
 }
 
 } // namespace ferry

@@ -44,6 +44,8 @@ private:
   std::uint64_t gathered_bytes_;
   std::uint64_t prefetches_;
   std::uint64_t blocking_loads_;
+  std::uint64_t block_uses_;
+  std::uint64_t block_passes_;
 };
 
 } // namespace ferry

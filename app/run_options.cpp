@@ -94,6 +94,12 @@ void add_request(CLI::App& command, run_options& options) {
       ->add_option("--requests", options.requests,
                    "Several requests, one JSON object a line, one after another")
       ->type_name("FILE");
+  group
+      ->add_option("--passes-per-fetch", options.passes_per_fetch,
+                   "Most passes of a step that use a block while it is on the device, 1 to 64; "
+                   "with --requests, those of several requests (the passes of one request)")
+      ->type_name("N")
+      ->check(integer_between(1, most_passes_per_fetch));
   group->add_option("--prompt-ids", options.prompt_ids, "Token ids (5,17,9,33)")->type_name("IDS");
   group
       ->add_option("--second-prompt-ids", options.second_prompt_ids,

@@ -5,6 +5,7 @@
 
 #include <ferry/offload/config_legacy.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -15,6 +16,8 @@ class App;
 }
 
 namespace ferry {
+
+inline constexpr std::int64_t most_passes_per_fetch = 64;
 
 /// What was typed after `ferry run`.
 struct run_options {
@@ -32,6 +35,7 @@ struct run_options {
   std::optional<std::string> compute_dtype;  ///< Known, and refused.
 
   std::optional<std::filesystem::path> requests;
+  std::optional<std::size_t> passes_per_fetch; ///< Nothing: those of one request.
 
   // One request. What is not given has a default, except with a reference, which has them all.
   std::optional<std::string> prompt_ids; ///< "5,17,9"

@@ -84,6 +84,7 @@ run_context context_of(const checked_run& run, reference_run* reference, std::st
           .reference = reference,
           .title = std::move(title),
           .quiet = run.self.number != 0,
+          .passes_per_fetch = run.setup.passes_per_fetch,
           .keep = {}};
 }
 
@@ -217,6 +218,7 @@ bool compare_resident(const checked_run& run, torch_pipeline& subject,
     return true;
   output_digests expected;
   auto where = context_of(run, nullptr, "all on the device");
+  where.passes_per_fetch = 1; // One pass after another, whatever shared fetches before.
   where.keep = [&](std::size_t index, const generated& made) {
     expected.add(indices.at(index), made);
   };

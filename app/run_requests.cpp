@@ -4,6 +4,7 @@
 #include "run_requests.hpp"
 
 #include <ferry/actors/runtime.hpp>
+#include <ferry/offload/wave_terms.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/log.hpp>
 #include <ferry/platform/rendezvous.hpp>
@@ -19,10 +20,13 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ferry {
 
@@ -55,6 +59,14 @@ result<generated> finite(generated made) {
                                           "not leave the range of a float"});
 }
 
+failure reason_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception&) {
+    return caught();
+  }
+}
+
 /// A series of requests while it goes on.
 class series {
 public:
@@ -63,16 +75,138 @@ public:
 
   [[nodiscard]] const run_tally& tally() const noexcept { return tally_; }
 
-  void run(std::size_t index) {
-    log(log_level::info, "ferry.app",
-        "begin request number=" + std::to_string(index + 1) +
-            " of=" + std::to_string(asked_.size()));
+  /// Runs those that follow. Returns whether there were any.
+  bool run_next() {
+    const auto count = next_group();
+    if (count == 0)
+      return false;
+    std::vector<grouped_request> group(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      log(log_level::info, "ferry.app",
+          "begin request number=" + std::to_string(next_ + i + 1) +
+              " of=" + std::to_string(asked_.size()));
+      group[i].asked = asked_[next_ + i].what;
+      group[i].tell.stage = stage_callback();
+    }
     const auto started = steady::now();
-    auto made = where_.through == nullptr ? compute(index) : compute_through(index);
+    const auto ran = where_.through == nullptr ? compute(group) : compute_through(group);
     tally_.wall_s += seconds_since(started);
     if (first_allocations_)
       tally_.allocations_after_first_step =
           where_.target.counters().allocations - *first_allocations_;
+    for (auto& each : group)
+      finish(next_++, each, ran);
+    return true;
+  }
+
+private:
+  /// Returns how many requests run together next.
+  [[nodiscard]] std::size_t next_group() const {
+    std::size_t passes = 0;
+    for (auto last = next_; last < asked_.size(); ++last) {
+      passes += passes_of(asked_[last].what);
+      if (last > next_ && passes > where_.passes_per_fetch.value_or(1))
+        return last - next_;
+    }
+    return asked_.size() - next_;
+  }
+
+  /// Returns the passes of a step.
+  [[nodiscard]] std::size_t passes_of(const request& asked) const {
+    std::size_t most = 1;
+    for (const auto& [path, passes] : where_.model.passes_per_step(asked))
+      most = std::max(most, passes);
+    return most;
+  }
+
+  result<void> compute_through(std::vector<grouped_request>& group) {
+    auto& through = *where_.through;
+    const auto begun = [&] {
+      const interrupt_watch::during waiting(where_.interrupt, leaving(where_.meeting));
+      return through.begin_request(terms_of(group));
+    }();
+    if (!begun)
+      throw ferry_error(named(asked_[next_], begun.error()));
+    auto ran = [&] {
+      const interrupt_watch::during cancelling(
+          where_.interrupt, [&] { static_cast<void>(through.cancel_request(*begun)); });
+      return compute(group);
+    }();
+    if (auto ended = through.end_request(); !ended)
+      throw ferry_error(named(asked_[next_], first_failure(group, ran).value_or(ended.error())));
+    return ran;
+  }
+
+  /// Passes that share fetches are one run through the blocks for other ranks.
+  [[nodiscard]] wave_terms terms_of(const std::vector<grouped_request>& group) const {
+    std::size_t passes = 0;
+    for (const auto& each : group)
+      passes += passes_of(each.asked);
+    const auto together = where_.passes_per_fetch.value_or(passes);
+    return {.steps = static_cast<std::uint32_t>(steps_of(group)),
+            .passes = static_cast<std::uint32_t>((passes + together - 1) / together)};
+  }
+
+  [[nodiscard]] static std::int64_t steps_of(const std::vector<grouped_request>& group) {
+    std::int64_t most = 0;
+    for (const auto& each : group)
+      most = std::max(most, each.asked.steps);
+    return most;
+  }
+
+  [[nodiscard]] static std::optional<failure>
+  first_failure(const std::vector<grouped_request>& group, const result<void>& ran) {
+    if (!ran)
+      return ran.error();
+    for (const auto& each : group)
+      if (each.failed)
+        return reason_of(each.failed);
+    return std::nullopt;
+  }
+
+  /// Whether a request has left its group; a step that all have left did not end.
+  static bool left(const grouped_request& each) { return each.failed != nullptr; }
+
+  /// Fails where something ends the whole group.
+  result<void> compute(std::vector<grouped_request>& group) {
+    try {
+      std::optional<progress_bar> bar;
+      if (!where_.quiet)
+        bar.emplace(title(group.size()), static_cast<std::uint64_t>(steps_of(group)));
+      group_options how{.step_begins = [this] { begin_step(); },
+                        .step_ended =
+                            [this, &bar, &group] {
+                              if (!std::ranges::all_of(group, left))
+                                end_step(bar);
+                            }};
+      if (where_.passes_per_fetch)
+        how.passes_per_fetch = *where_.passes_per_fetch;
+      where_.model.run_together(group, how);
+      return {};
+    } catch (const std::exception&) {
+      return tl::unexpected(caught());
+    }
+  }
+
+  void begin_step() {
+    if (where_.interrupt.interrupted())
+      throw ferry_error({.code = errc::cancelled, .detail = "the run was interrupted"});
+    step_started_ = steady::now();
+    mark(mark_step_begins);
+  }
+
+  void end_step(std::optional<progress_bar>& bar) {
+    tally_.step_s.push_back(seconds_since(step_started_));
+    mark(mark_step_ended);
+    if (!first_allocations_)
+      first_allocations_ = where_.target.counters().allocations;
+    if (bar)
+      bar->advance(1);
+  }
+
+  /// Counts a request that has run, and hands on what it ended in.
+  void finish(std::size_t index, grouped_request& ended, const result<void>& ran) {
+    auto made = outcome_of(ended, ran);
     if (made)
       made = keep(index, std::move(*made));
     if (made) {
@@ -84,35 +218,13 @@ public:
     }
   }
 
-private:
-  result<generated> compute_through(std::size_t index) {
-    auto& through = *where_.through;
-    const auto begun = [&] {
-      const interrupt_watch::during waiting(where_.interrupt, leaving(where_.meeting));
-      return through.begin_request({.steps = static_cast<std::uint32_t>(asked_[index].what.steps)});
-    }();
-    if (!begun)
-      throw ferry_error(named(asked_[index], begun.error()));
-    auto made = [&] {
-      const interrupt_watch::during cancelling(
-          where_.interrupt, [&] { static_cast<void>(through.cancel_request(*begun)); });
-      return compute(index);
-    }();
-    if (auto ended = through.end_request(); !ended)
-      throw ferry_error(named(asked_[index], made ? ended.error() : made.error()));
-    return made;
-  }
-
-  result<generated> compute(std::size_t index) {
+  static result<generated> outcome_of(grouped_request& ended, const result<void>& ran) {
+    if (ended.failed)
+      return tl::unexpected(reason_of(ended.failed));
+    if (!ran)
+      return tl::unexpected(ran.error());
     try {
-      const auto& what = asked_[index].what;
-      std::optional<progress_bar> bar;
-      if (!where_.quiet)
-        bar.emplace(title(index), static_cast<std::uint64_t>(what.steps));
-      auto made = where_.model.run(what, callbacks(bar));
-      if (made)
-        return finite(contiguous(std::move(*made)));
-      return made;
+      return finite(contiguous(std::move(*ended.made)));
     } catch (const std::exception&) {
       return tl::unexpected(caught());
     }
@@ -128,34 +240,22 @@ private:
     }
   }
 
-  [[nodiscard]] std::string title(std::size_t index) const {
+  [[nodiscard]] std::string title(std::size_t count) const {
     if (asked_.size() == 1)
       return where_.title;
-    return where_.title + ", request " + std::to_string(index + 1) + " of " +
-           std::to_string(asked_.size());
+    const auto first = std::to_string(next_ + 1);
+    return where_.title +
+           (count == 1 ? ", request " + first
+                       : ", requests " + first + " to " + std::to_string(next_ + count)) +
+           " of " + std::to_string(asked_.size());
   }
 
-  run_callbacks callbacks(std::optional<progress_bar>& bar) {
-    run_callbacks tell;
-    tell.step_begins = [this](std::size_t, std::size_t) {
-      if (where_.interrupt.interrupted())
-        throw ferry_error({.code = errc::cancelled, .detail = "the run was interrupted"});
-      step_started_ = steady::now();
-      mark(mark_step_begins);
+  [[nodiscard]] std::function<void(std::string_view, const at::Tensor&)> stage_callback() const {
+    if (where_.reference == nullptr)
+      return {};
+    return [this](std::string_view stage, const at::Tensor& value) {
+      where_.reference->compare(stage, value);
     };
-    tell.step_ended = [this, &bar](std::size_t, std::size_t) {
-      tally_.step_s.push_back(seconds_since(step_started_));
-      mark(mark_step_ended);
-      if (!first_allocations_)
-        first_allocations_ = where_.target.counters().allocations;
-      if (bar)
-        bar->advance(1);
-    };
-    if (where_.reference != nullptr)
-      tell.stage = [this](std::string_view stage, const at::Tensor& value) {
-        where_.reference->compare(stage, value);
-      };
-    return tell;
   }
 
   void mark(const char* what) {
@@ -166,6 +266,7 @@ private:
   const std::vector<asked_request>& asked_;
   const run_context& where_;
   run_tally tally_;
+  std::size_t next_ = 0; ///< The first request that has not run.
   steady::time_point step_started_;
   std::optional<std::uint64_t> first_allocations_;
 };
@@ -181,8 +282,8 @@ std::function<void()> leaving(std::shared_ptr<rendezvous> meeting) {
 
 run_tally run_requests(const std::vector<asked_request>& asked, const run_context& where) {
   series all(asked, where);
-  for (std::size_t i = 0; i < asked.size() && !where.interrupt.interrupted(); ++i)
-    all.run(i);
+  while (!where.interrupt.interrupted() && all.run_next())
+    ;
   return all.tally();
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct run_context {
   reference_run* reference = nullptr; ///< Each stage is compared with it, if there is one.
   std::string title;                  ///< Of the progress bar, before the number of the request.
   bool quiet = false;                 ///< Neither a bar nor a word of requests that fail.
+  /// Most passes that use a block while it is on the device: requests that have no more of them a
+  /// step run together. Nothing: requests run one after another, the passes of each together.
+  std::optional<std::size_t> passes_per_fetch = std::nullopt;
   /// Takes what a request ended in, once it has ended. If this throws, the request has failed.
   std::function<void(std::size_t index, const generated& made)> keep;
 };
@@ -40,7 +44,7 @@ struct run_context {
 struct run_tally {
   std::size_t done = 0;
   std::size_t failed = 0;
-  std::vector<double> step_s; ///< Of every step that ran, on the wall clock.
+  std::vector<double> step_s; ///< Of every step that ran, on the wall clock; once for a group.
   double wall_s = 0;          ///< Of the requests, one after another.
   std::uint64_t allocations_after_first_step = 0;
 };
@@ -49,8 +53,8 @@ struct run_tally {
 /// waits any more. Nothing, where `meeting` is null.
 [[nodiscard]] std::function<void()> leaving(std::shared_ptr<rendezvous> meeting);
 
-/// Runs requests one after another. One that fails is ended and named on standard error, and the
-/// next one runs. An interrupt ends the series without a word.
+/// Runs requests one after another, or in groups of neighbours. One that fails is ended and named
+/// on standard error, and the others run. An interrupt ends the series without a word.
 /// @throws ferry_error with its origin if a request cannot be begun or ended; no other runs then
 [[nodiscard]] run_tally run_requests(const std::vector<asked_request>& asked,
                                      const run_context& where);

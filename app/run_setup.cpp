@@ -233,18 +233,22 @@ result<run_setup> check(const run_options& options) {
   if (!ranks)
     return tl::unexpected(ranks.error());
   std::optional<planned_configuration> chosen;
+  auto passes_per_fetch = options.passes_per_fetch;
   if (plans) {
     auto best = choose_config(options, **model, asked->front().what, *memory,
                               *ranks->here.front().target, ranks->here.size());
     if (!best)
       return tl::unexpected(best.error());
     config = best->config;
+    if (passes_per_fetch || best->passes_per_fetch != best->passes_of_step)
+      passes_per_fetch = best->passes_per_fetch;
     chosen = std::move(*best);
   }
   run_setup made{.config = std::move(*config),
                  .chosen = std::move(chosen),
                  .asked = std::move(*asked),
                  .device_memory = *memory,
+                 .passes_per_fetch = passes_per_fetch,
                  .ranks = ranks->size,
                  .here = {}};
   for (auto& each : ranks->here)
@@ -284,7 +288,10 @@ std::string shared_by_requests(const run_options& options, const run_setup& setu
   return nlohmann::json{{"number", setup.asked.size()},
                         {"warms_up", options.requests.has_value()},
                         {"steps", only(steps)},
-                        {"passes_per_step", only(passes)}}
+                        {"passes_per_step", only(passes)},
+                        {"passes_per_fetch", setup.passes_per_fetch
+                                                 ? nlohmann::json(*setup.passes_per_fetch)
+                                                 : nlohmann::json("of one request")}}
       .dump();
 }
 

@@ -15,6 +15,7 @@
 #include "request_file.hpp"
 #include "run_options.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,8 +40,9 @@ struct run_setup {
   std::optional<planned_configuration> chosen; ///< Where `--config` is `auto`.
   std::vector<asked_request> asked;            ///< At least one.
   std::optional<std::uint64_t> device_memory;
-  int ranks = 1;                ///< In all processes.
-  std::vector<rank_setup> here; ///< Those that this process plays. At least one.
+  std::optional<std::size_t> passes_per_fetch; ///< Nothing: those of one request.
+  int ranks = 1;                               ///< In all processes.
+  std::vector<rank_setup> here;                ///< Those that this process plays. At least one.
 
   /// Returns the name of a result of this process: `.rankN` comes before the ending where several
   /// processes would write the same file.

@@ -8,25 +8,16 @@
 
 #include "models/reference_run.hpp"
 #include "models/request.hpp"
+#include "models/request_group.hpp"
 #include "models/run_callbacks.hpp"
-
-#include <ATen/core/Tensor.h>
 
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace ferry {
-
-/// What a request ended in. Both are float32 and in host memory.
-struct generated {
-  at::Tensor latents; ///< As the last step left them.
-
-  /// `[frames, 3, height, width]`, red, green, blue from -1 to 1. Undefined where the checkpoint
-  /// has no decoder.
-  at::Tensor pictures;
-};
 
 /// A diffusion pipeline of one family, opened from a checkpoint.
 ///
@@ -65,11 +56,17 @@ public:
   /// @returns `invalid_argument` with the field, its value and its limits
   [[nodiscard]] virtual result<void> check(const request& asked) const = 0;
 
-  /// Runs one request.
+  /// Runs one request, in each step both branches of guidance side by side.
   /// @returns `invalid_argument` if `check` refuses it
   /// @throws ferry_error what a block's gate throws; c10::Error
-  [[nodiscard]] virtual result<generated> run(const request& asked,
-                                              const run_callbacks& tell) const = 0;
+  [[nodiscard]] result<generated> run(const request& asked, const run_callbacks& tell) const;
+
+  /// Runs several requests step by step together: passes of the same step share what is brought to
+  /// the device for them. Each ends with the bytes it would end with alone, or with what ended it:
+  /// `ferry_error` `invalid_argument` if `check` refuses it, or as `run` throws. One with fewer
+  /// steps than others leaves earlier.
+  /// @throws what `how.step_begins` or `how.step_ended` throws, nothing else
+  virtual void run_together(std::span<grouped_request> group, const group_options& how) const = 0;
 
 protected:
   [[nodiscard]] at::Device computes_on() const noexcept { return where_; }

@@ -6,12 +6,16 @@
 #include <ferry/torch/call.hpp>
 
 #include "models/clip_encoder.hpp"
+#include "models/denoiser_pass.hpp"
 #include "models/flux_transformer.hpp"
 #include "models/image_decoder.hpp"
 #include "models/t5_encoder.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+
+#include <utility>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -94,34 +98,56 @@ flux_pipeline::encoded flux_pipeline::encode(const request& asked,
   return {std::move(text), clip.pooled};
 }
 
-at::Tensor flux_pipeline::denoise(const request& asked, const encoded& prompt,
-                                  const run_callbacks& tell) const {
+/// A request on its way through the steps.
+struct flux_pipeline::member {
+  grouped_request* of;
+  flow_match_euler schedule;
+  flux_input input;
+};
+
+flux_pipeline::member flux_pipeline::begin(grouped_request& of) const {
+  const auto& asked = of.asked;
+  const auto& tell = of.tell;
+  auto prompt = encode(asked, tell);
   const auto grid = token_grid(asked, limits_);
-  const flow_match_euler schedule{schedule_, static_cast<std::size_t>(asked.steps),
-                                  grid[0] * grid[1]};
-  tell_stage(tell, "timesteps", at::tensor(schedule.timesteps()));
-  tell_stage(tell, "sigmas", at::tensor(schedule.sigmas()));
-  flux_input input{.image = starting_latents(asked, limits_).to(computes_on()),
-                   .text = prompt.text,
-                   .pooled = prompt.pooled,
-                   .grid = grid,
-                   .guidance = asked.guidance};
-  for (std::size_t i = 0; i < schedule.steps(); ++i) {
-    if (tell.step_begins) {
-      tell.step_begins(i, schedule.steps());
-    }
-    input.timestep = schedule.timesteps()[i];
-    const auto velocity = i == 0 ? call(*transformer_, input, blocks_to(tell, "double_block"),
-                                        blocks_to(tell, "single_block"))
-                                 : call(*transformer_, input, flux_observer{}, flux_observer{});
-    tell_stage(tell, numbered("noise", i), velocity);
-    input.image = schedule.step(i, velocity, input.image);
-    tell_stage(tell, numbered("latents", i), input.image);
-    if (tell.step_ended) {
-      tell.step_ended(i, schedule.steps());
+  member made{.of = &of,
+              .schedule = flow_match_euler(schedule_, static_cast<std::size_t>(asked.steps),
+                                           grid[0] * grid[1]),
+              .input = {.image = starting_latents(asked, limits_).to(computes_on()),
+                        .text = std::move(prompt.text),
+                        .pooled = std::move(prompt.pooled),
+                        .grid = grid,
+                        .guidance = asked.guidance}};
+  tell_stage(tell, "timesteps", at::tensor(made.schedule.timesteps()));
+  tell_stage(tell, "sigmas", at::tensor(made.schedule.sigmas()));
+  return made;
+}
+
+void flux_pipeline::step(std::size_t index, std::span<member* const> members,
+                         std::size_t most_passes) const {
+  std::vector<denoiser_pass<flux_transformer>> passes;
+  for (auto* each : members) {
+    const auto& tell = each->of->tell;
+    each->input.timestep = each->schedule.timesteps()[index];
+    auto& pass = passes.emplace_back();
+    pass.asked = each->input;
+    pass.watch.skips = skipped_blocks(tell, index);
+    if (index == 0) {
+      pass.watch.double_block = blocks_to(tell, "double_block");
+      pass.watch.single_block = blocks_to(tell, "single_block");
     }
   }
-  return input.image;
+  run_passes(*transformer_, std::span(passes), most_passes);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    auto& each = *members[i];
+    const auto& tell = each.of->tell;
+    each.of->failed = passes[i].failed;
+    isolate(*each.of, [&] {
+      tell_stage(tell, numbered("noise", index), passes[i].velocity);
+      each.input.image = each.schedule.step(index, passes[i].velocity, each.input.image);
+      tell_stage(tell, numbered("latents", index), each.input.image);
+    });
+  }
 }
 
 at::Tensor flux_pipeline::decode(const at::Tensor& latents, const request& asked,
@@ -137,17 +163,29 @@ at::Tensor flux_pipeline::decode(const at::Tensor& latents, const request& asked
   return image.clamp_(-1, 1);
 }
 
-result<generated> flux_pipeline::run(const request& asked, const run_callbacks& tell) const {
-  if (auto valid = check(asked); !valid) {
-    return tl::unexpected{valid.error()};
-  }
+void flux_pipeline::run_together(std::span<grouped_request> group, const group_options& how) const {
   const c10::InferenceMode no_gradients;
-  const auto latents = denoise(asked, encode(asked, tell), tell);
-  auto pictures = decode(latents, asked, tell);
-  if (pictures.defined()) {
-    pictures = pictures.cpu();
+  std::vector<member> members;
+  for (auto& each : group) {
+    isolate(each, [&] {
+      if (auto valid = check(each.asked); !valid) {
+        throw ferry_error(valid.error());
+      }
+      members.push_back(begin(each));
+    });
   }
-  return generated{.latents = latents.cpu(), .pictures = std::move(pictures)};
+  run_steps(members, how, [&](std::size_t index, std::span<member* const> here) {
+    step(index, here, how.passes_per_fetch);
+  });
+  for (auto& each : members) {
+    isolate(*each.of, [&] {
+      auto pictures = decode(each.input.image, each.of->asked, each.of->tell);
+      if (pictures.defined()) {
+        pictures = pictures.cpu();
+      }
+      each.of->made = generated{.latents = each.input.image.cpu(), .pictures = std::move(pictures)};
+    });
+  }
 }
 
 } // namespace ferry

@@ -11,9 +11,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace ferry {
 
@@ -41,10 +43,10 @@ public:
   [[nodiscard]] std::optional<request> warm_up_request() const override;
   [[nodiscard]] result<request> inputs_of(const reference_run& reference) const override;
   [[nodiscard]] result<void> check(const request& asked) const override;
-  [[nodiscard]] result<generated> run(const request& asked,
-                                      const run_callbacks& tell) const override;
+  void run_together(std::span<grouped_request> group, const group_options& how) const override;
 
 private:
+  struct member;
   struct encoded {
     at::Tensor text;   ///< `[1, tokens, text width]`
     at::Tensor pooled; ///< `[1, pooled width]`
@@ -53,8 +55,8 @@ private:
   flux_pipeline() = default;
 
   [[nodiscard]] encoded encode(const request& asked, const run_callbacks& tell) const;
-  [[nodiscard]] at::Tensor denoise(const request& asked, const encoded& prompt,
-                                   const run_callbacks& tell) const;
+  [[nodiscard]] member begin(grouped_request& of) const;
+  void step(std::size_t index, std::span<member* const> members, std::size_t most_passes) const;
   [[nodiscard]] at::Tensor decode(const at::Tensor& latents, const request& asked,
                                   const run_callbacks& tell) const;
 

@@ -25,19 +25,6 @@ std::shared_ptr<block_list<Block>> add_blocks(torch::nn::Module& parent, const w
   return blocks;
 }
 
-template <class Block>
-flux_tokens run_list(const block_list<Block>& blocks, flux_tokens tokens,
-                     const flux_observer& observe, const at::Tensor& conditioning,
-                     const at::Tensor& rotary) {
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    tokens = blocks[i](tokens, conditioning, rotary);
-    if (observe) {
-      observe(i, tokens);
-    }
-  }
-  return tokens;
-}
-
 } // namespace
 
 flux_embedder::flux_embedder(const weights& source, std::int64_t inputs, std::int64_t width)
@@ -98,15 +85,41 @@ at::Tensor flux_transformer::turns(const flux_input& asked) const {
   return at::cat(axes, -1).unsqueeze(1).unsqueeze(0);
 }
 
-at::Tensor flux_transformer::forward(const flux_input& asked, const flux_observer& double_block,
-                                     const flux_observer& single_block) const {
-  const auto condition = conditioning(asked);
-  const auto rotary = turns(asked);
-  flux_tokens tokens{text_in_->forward(asked.text), image_in_->forward(asked.image)};
-  tokens = run_list(*double_blocks_, std::move(tokens), double_block, condition, rotary);
-  tokens = run_list(*single_blocks_, std::move(tokens), single_block, condition, rotary);
-  const auto m = modulation_->forward(at::silu(condition)).unsqueeze(1).chunk(2, -1);
-  const auto normed = at::layer_norm(tokens.image, {config_.width()}, {}, {}, flux_config::epsilon);
+void flux_transformer::passing::run(const block_ref<flux_double_block>& block, std::size_t index) {
+  tokens = block(tokens, conditioning, rotary);
+  if (told->double_block) {
+    told->double_block(index, tokens);
+  }
+}
+
+void flux_transformer::passing::run(const block_ref<flux_single_block>& block, std::size_t index) {
+  tokens = block(tokens, conditioning, rotary);
+  if (told->single_block) {
+    told->single_block(index, tokens);
+  }
+}
+
+at::Tensor flux_transformer::forward(const flux_input& asked, const flux_watch& told) const {
+  return run_alone(*this, asked, told);
+}
+
+flux_transformer::passing flux_transformer::begin(const flux_input& asked,
+                                                  const flux_watch& told) const {
+  return {.tokens = {text_in_->forward(asked.text), image_in_->forward(asked.image)},
+          .conditioning = conditioning(asked),
+          .rotary = turns(asked),
+          .told = &told};
+}
+
+void flux_transformer::run(std::span<passing* const> passes) const {
+  run_blocks(*double_blocks_, 0, passes);
+  run_blocks(*single_blocks_, double_blocks_->size(), passes);
+}
+
+at::Tensor flux_transformer::end(const passing& pass) const {
+  const auto m = modulation_->forward(at::silu(pass.conditioning)).unsqueeze(1).chunk(2, -1);
+  const auto normed =
+      at::layer_norm(pass.tokens.image, {config_.width()}, {}, {}, flux_config::epsilon);
   return projection_->forward(at::addcmul(m[1], normed, m[0] + 1));
 }
 

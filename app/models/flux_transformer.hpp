@@ -6,6 +6,7 @@
 #include <ferry/torch/block_list.hpp>
 #include <ferry/torch/hookable.hpp>
 
+#include "models/denoiser_pass.hpp"
 #include "models/flux_blocks.hpp"
 #include "models/flux_config.hpp"
 #include "models/layers.hpp"
@@ -16,13 +17,22 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <span>
 
 namespace ferry {
 
 /// Told what each block of a list returned, by its number. May be empty.
 using flux_observer = std::function<void(std::size_t index, const flux_tokens& tokens)>;
+
+/// Who is told of the blocks of a pass.
+struct flux_watch {
+  flux_observer double_block = {};
+  flux_observer single_block = {};
+  block_skip skips = {};
+};
 
 /// What the denoiser is asked in one step.
 struct flux_input {
@@ -53,13 +63,33 @@ private:
 /// also what it computes in: rotation excepted, which is float32.
 class flux_transformer final : public torch::nn::Module, public hookable {
 public:
+  using input = flux_input;
+  using watch = flux_watch;
+
+  /// A pass on its way through the blocks.
+  struct passing {
+    flux_tokens tokens;
+    at::Tensor conditioning;
+    at::Tensor rotary;
+    const flux_watch* told = nullptr;
+    std::exception_ptr failed = nullptr;
+
+    [[nodiscard]] bool skips(std::size_t index) const { return told->skips && told->skips(index); }
+    void run(const block_ref<flux_double_block>& block, std::size_t index);
+    void run(const block_ref<flux_single_block>& block, std::size_t index);
+  };
+
   flux_transformer(const weights& source, const flux_config& config);
 
   [[nodiscard]] const flux_config& config() const noexcept { return config_; }
 
   /// Returns the predicted velocity, shaped like `asked.image` with `out_channels`.
-  [[nodiscard]] at::Tensor forward(const flux_input& asked, const flux_observer& double_block,
-                                   const flux_observer& single_block) const;
+  [[nodiscard]] at::Tensor forward(const flux_input& asked, const flux_watch& told) const;
+
+  // The parts of a pass, see `denoiser_pass`. What is told outlives it.
+  [[nodiscard]] passing begin(const flux_input& asked, const flux_watch& told) const;
+  void run(std::span<passing* const> passes) const;
+  [[nodiscard]] at::Tensor end(const passing& pass) const;
 
 private:
   [[nodiscard]] at::Tensor conditioning(const flux_input& asked) const;

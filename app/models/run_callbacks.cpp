@@ -19,6 +19,13 @@ std::string numbered(std::string_view stage, std::size_t index) {
   return name;
 }
 
+block_skip skipped_blocks(const run_callbacks& tell, std::size_t step) {
+  if (!tell.skips_block) {
+    return {};
+  }
+  return [&tell, step](std::size_t block) { return tell.skips_block(step, block); };
+}
+
 block_observer block_stages(const run_callbacks& tell, std::string list) {
   if (!tell.stage) {
     return {};

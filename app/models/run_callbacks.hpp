@@ -21,6 +21,11 @@ struct run_callbacks {
   std::function<void(std::size_t index, std::size_t steps)> step_begins;
   std::function<void(std::size_t index, std::size_t steps)> step_ended;
 
+  /// Asked before each block of a denoiser, numbered over all its lists, in each pass of a step:
+  /// whether this request leaves it out, as a cache of blocks does. What would go in is then what
+  /// comes out.
+  std::function<bool(std::size_t step, std::size_t block)> skips_block;
+
   /// A stage has its result. Stages are named as in reference files: `encoder_block.N.0`,
   /// `prompt_embeds`, `timesteps`, `sigmas`, `noise.N`, `latents.N`, `vae_input`.
   ///
@@ -38,6 +43,10 @@ void tell_stage(const run_callbacks& tell, std::string_view name, const at::Tens
 
 /// Returns the name of one stage of several: `noise.3`.
 [[nodiscard]] std::string numbered(std::string_view stage, std::size_t index);
+
+/// Returns what asks which blocks of a step are left out; empty if nobody is to be asked. `tell`
+/// outlives it.
+[[nodiscard]] block_skip skipped_blocks(const run_callbacks& tell, std::size_t step);
 
 /// Returns an observer that tells what each block of a list returns as `LIST.N.0`; an empty one if
 /// nobody listens. `tell` outlives it.

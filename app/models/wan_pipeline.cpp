@@ -5,12 +5,16 @@
 
 #include <ferry/torch/call.hpp>
 
+#include "models/denoiser_pass.hpp"
 #include "models/t5_encoder.hpp"
 #include "models/wan_decoder.hpp"
 #include "models/wan_transformer.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+
+#include <utility>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -65,39 +69,93 @@ at::Tensor wan_pipeline::encode(const prompt& text, const block_observer& observ
   return hidden * mask.unsqueeze(-1).to(hidden.scalar_type());
 }
 
-at::Tensor wan_pipeline::denoise(const request& asked, const at::Tensor& text,
-                                 const at::Tensor& negative_text, const run_callbacks& tell) const {
-  const flow_match_euler schedule{schedule_, static_cast<std::size_t>(asked.steps)};
-  tell_stage(tell, "timesteps", at::tensor(schedule.timesteps()));
-  tell_stage(tell, "sigmas", at::tensor(schedule.sigmas()));
-  auto latents = starting_latents(asked, limits_).to(computes_on());
+/// A request on its way through the steps.
+struct wan_pipeline::member {
+  grouped_request* of;
+  flow_match_euler schedule;
+  at::Tensor text;
+  at::Tensor negative_text = {};
+  at::Tensor latents = {};
+  at::Tensor velocity = {}; ///< Of the step that runs.
+  at::Tensor unguided = {}; ///< The same of the negative prompt.
   const wan_transformer* previous = nullptr;
-  for (std::size_t i = 0; i < schedule.steps(); ++i) {
-    if (tell.step_begins) {
-      tell.step_begins(i, schedule.steps());
-    }
-    const double timestep = schedule.timesteps()[i];
-    const bool low_noise = boundary_ && timestep < *boundary_;
-    const auto& denoiser = low_noise ? *transformer_2_ : *transformer_;
-    const auto observe = &denoiser == previous ? block_observer{}
-                         : low_noise           ? block_stages(tell, "transformer_2_block")
-                                               : block_stages(tell, "transformer_block");
-    previous = &denoiser;
+};
 
-    auto velocity = call(denoiser, latents, timestep, text, observe);
-    tell_stage(tell, numbered("noise", i), velocity);
-    if (guided(asked)) {
-      const auto unguided = call(denoiser, latents, timestep, negative_text, block_observer{});
-      tell_stage(tell, numbered("noise_uncond", i), unguided);
-      velocity = unguided + (velocity - unguided) * asked.guidance;
+wan_pipeline::member wan_pipeline::begin(grouped_request& of) const {
+  const auto& asked = of.asked;
+  const auto& tell = of.tell;
+  member made{.of = &of,
+              .schedule = flow_match_euler(schedule_, static_cast<std::size_t>(asked.steps)),
+              .text = encode(asked.positive, block_stages(tell, "encoder_block"))};
+  tell_stage(tell, "prompt_embeds", made.text);
+  if (guided(asked)) {
+    made.negative_text = encode(asked.negative, {});
+    tell_stage(tell, "negative_prompt_embeds", made.negative_text);
+  }
+  tell_stage(tell, "timesteps", at::tensor(made.schedule.timesteps()));
+  tell_stage(tell, "sigmas", at::tensor(made.schedule.sigmas()));
+  made.latents = starting_latents(asked, limits_).to(computes_on());
+  return made;
+}
+
+const wan_transformer& wan_pipeline::denoiser_of(const member& each, std::size_t step) const {
+  const bool low_noise = boundary_ && each.schedule.timesteps()[step] < *boundary_;
+  return low_noise ? *transformer_2_ : *transformer_;
+}
+
+void wan_pipeline::run_passes_of(const wan_transformer& denoiser, std::size_t index,
+                                 std::span<member* const> members, std::size_t most) const {
+  std::vector<denoiser_pass<wan_transformer>> passes;
+  std::vector<std::pair<member*, at::Tensor member::*>> results;
+  const auto add = [&](member* each, const at::Tensor& text, block_observer observe,
+                       at::Tensor member::* into) {
+    passes.push_back({.asked = {each->latents, each->schedule.timesteps()[index], text},
+                      .watch = {std::move(observe), skipped_blocks(each->of->tell, index)}});
+    results.emplace_back(each, into);
+  };
+  for (auto* each : members) {
+    if (&denoiser_of(*each, index) != &denoiser) {
+      continue;
     }
-    latents = schedule.step(i, velocity, latents);
-    tell_stage(tell, numbered("latents", i), latents);
-    if (tell.step_ended) {
-      tell.step_ended(i, schedule.steps());
+    const auto* list =
+        &denoiser == transformer_2_.get() ? "transformer_2_block" : "transformer_block";
+    add(each, each->text,
+        each->previous == &denoiser ? block_observer{} : block_stages(each->of->tell, list),
+        &member::velocity);
+    each->previous = &denoiser;
+    if (guided(each->of->asked)) {
+      add(each, each->negative_text, {}, &member::unguided);
     }
   }
-  return latents;
+  run_passes(denoiser, std::span(passes), most);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    auto& [each, into] = results[i];
+    each->*into = std::move(passes[i].velocity);
+    if (!each->of->failed) {
+      each->of->failed = passes[i].failed;
+    }
+  }
+}
+
+void wan_pipeline::step(std::size_t index, std::span<member* const> members,
+                        std::size_t most_passes) const {
+  run_passes_of(*transformer_, index, members, most_passes);
+  if (transformer_2_) {
+    run_passes_of(*transformer_2_, index, members, most_passes);
+  }
+  for (auto* each : members) {
+    isolate(*each->of, [&] {
+      const auto& tell = each->of->tell;
+      tell_stage(tell, numbered("noise", index), each->velocity);
+      if (guided(each->of->asked)) {
+        tell_stage(tell, numbered("noise_uncond", index), each->unguided);
+        each->velocity =
+            each->unguided + (each->velocity - each->unguided) * each->of->asked.guidance;
+      }
+      each->latents = each->schedule.step(index, each->velocity, each->latents);
+      tell_stage(tell, numbered("latents", index), each->latents);
+    });
+  }
 }
 
 at::Tensor wan_pipeline::draw(const at::Tensor& latents, const run_callbacks& tell) const {
@@ -143,25 +201,30 @@ result<void> wan_pipeline::check(const request& asked) const {
   return validate(asked, limits_);
 }
 
-result<generated> wan_pipeline::run(const request& asked, const run_callbacks& tell) const {
-  if (auto valid = check(asked); !valid) {
-    return tl::unexpected{valid.error()};
-  }
+void wan_pipeline::run_together(std::span<grouped_request> group, const group_options& how) const {
   const c10::InferenceMode no_gradients;
-  const auto text = encode(asked.positive, block_stages(tell, "encoder_block"));
-  tell_stage(tell, "prompt_embeds", text);
-  at::Tensor negative_text;
-  if (guided(asked)) {
-    negative_text = encode(asked.negative, {});
-    tell_stage(tell, "negative_prompt_embeds", negative_text);
+  std::vector<member> members;
+  for (auto& each : group) {
+    isolate(each, [&] {
+      if (auto valid = check(each.asked); !valid) {
+        throw ferry_error(valid.error());
+      }
+      members.push_back(begin(each));
+    });
   }
-  generated made;
-  const auto latents = denoise(asked, text, negative_text, tell);
-  if (decoder_) {
-    made.pictures = draw(latents, tell).cpu();
+  run_steps(members, how, [&](std::size_t index, std::span<member* const> here) {
+    step(index, here, how.passes_per_fetch);
+  });
+  for (auto& each : members) {
+    isolate(*each.of, [&] {
+      generated made;
+      if (decoder_) {
+        made.pictures = draw(each.latents, each.of->tell).cpu();
+      }
+      made.latents = each.latents.cpu();
+      each.of->made = std::move(made);
+    });
   }
-  made.latents = latents.cpu();
-  return made;
 }
 
 } // namespace ferry

@@ -11,9 +11,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace ferry {
 
@@ -39,16 +41,19 @@ public:
   passes_per_step(const request& asked) const override;
   [[nodiscard]] result<request> inputs_of(const reference_run& reference) const override;
   [[nodiscard]] result<void> check(const request& asked) const override;
-  [[nodiscard]] result<generated> run(const request& asked,
-                                      const run_callbacks& tell) const override;
+  void run_together(std::span<grouped_request> group, const group_options& how) const override;
 
 private:
+  struct member;
+
   wan_pipeline() = default;
 
   [[nodiscard]] at::Tensor encode(const prompt& text, const block_observer& observe) const;
-  [[nodiscard]] at::Tensor denoise(const request& asked, const at::Tensor& text,
-                                   const at::Tensor& negative_text,
-                                   const run_callbacks& tell) const;
+  [[nodiscard]] member begin(grouped_request& of) const;
+  [[nodiscard]] const wan_transformer& denoiser_of(const member& each, std::size_t step) const;
+  void step(std::size_t index, std::span<member* const> members, std::size_t most_passes) const;
+  void run_passes_of(const wan_transformer& denoiser, std::size_t index,
+                     std::span<member* const> members, std::size_t most) const;
   [[nodiscard]] at::Tensor draw(const at::Tensor& latents, const run_callbacks& tell) const;
 
   flow_match_config schedule_;

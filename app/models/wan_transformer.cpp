@@ -173,27 +173,48 @@ at::Tensor wan_transformer::unpatch(const at::Tensor& tokens, at::IntArrayRef gr
       .reshape({tokens.size(0), config_.out_channels, grid[0] * f, grid[1] * r, grid[2] * c});
 }
 
-at::Tensor wan_transformer::forward(const at::Tensor& latents, double timestep,
-                                    const at::Tensor& text, const block_observer& observe) const {
-  const auto width = config_.width();
+void wan_transformer::passing::run(const block_ref<wan_block>& block, std::size_t index) {
+  hidden = block(hidden, context, modulation, rotary);
+  if (told->block) {
+    told->block(index, hidden);
+  }
+}
+
+at::Tensor wan_transformer::forward(const wan_input& asked, const wan_watch& told) const {
+  return run_alone(*this, asked, told);
+}
+
+wan_transformer::passing wan_transformer::begin(const wan_input& asked,
+                                                const wan_watch& told) const {
+  const auto& latents = asked.latents;
   const auto type = patch_weight_.scalar_type();
-  const std::array<std::int64_t, 3> grid{latents.size(2) / config_.patch[0],
-                                         latents.size(3) / config_.patch[1],
-                                         latents.size(4) / config_.patch[2]};
-  const auto rotary = rotary_turns(grid, config_.head_width, latents.device());
+  passing made;
+  made.told = &told;
+  made.grid = {latents.size(2) / config_.patch[0], latents.size(3) / config_.patch[1],
+               latents.size(4) / config_.patch[2]};
+  made.rotary = rotary_turns(made.grid, config_.head_width, latents.device());
 
-  const auto code = timestep_code(timestep, config_.frequencies, latents.device());
-  const auto time = time_out_->forward_f32(at::silu(time_in_->forward_f32(code))).to(type);
-  const auto modulation =
-      time_projection_->forward(at::silu(time)).view({1, 6, width}).to(at::kFloat);
-  auto raised = text_in_->forward(text);
-  const auto context = text_out_->forward(at::gelu_(raised, "tanh"));
+  const auto code = timestep_code(asked.timestep, config_.frequencies, latents.device());
+  made.time = time_out_->forward_f32(at::silu(time_in_->forward_f32(code))).to(type);
+  made.modulation =
+      time_projection_->forward(at::silu(made.time)).view({1, 6, config_.width()}).to(at::kFloat);
+  auto raised = text_in_->forward(asked.text);
+  made.context = text_out_->forward(at::gelu_(raised, "tanh"));
+  made.hidden = patches(latents);
+  return made;
+}
 
-  auto hidden = run_blocks(*blocks_, patches(latents), observe, context, modulation, rotary);
+void wan_transformer::run(std::span<passing* const> passes) const {
+  run_blocks(*blocks_, 0, passes);
+}
 
-  const auto m = (scale_shift_table_.to(at::kFloat) + time.unsqueeze(1).to(at::kFloat)).chunk(2, 1);
-  hidden = modulate(plain_norm_f32(hidden, width, config_.epsilon), m[0], m[1]).to(type);
-  return unpatch(projection_->forward(hidden), grid);
+at::Tensor wan_transformer::end(const passing& pass) const {
+  const auto m =
+      (scale_shift_table_.to(at::kFloat) + pass.time.unsqueeze(1).to(at::kFloat)).chunk(2, 1);
+  const auto hidden =
+      modulate(plain_norm_f32(pass.hidden, config_.width(), config_.epsilon), m[0], m[1])
+          .to(patch_weight_.scalar_type());
+  return unpatch(projection_->forward(hidden), pass.grid);
 }
 
 } // namespace ferry

@@ -7,6 +7,7 @@
 #include <ferry/torch/hookable.hpp>
 
 #include "models/component_config.hpp"
+#include "models/denoiser_pass.hpp"
 #include "models/layers.hpp"
 #include "models/run_blocks.hpp"
 
@@ -14,8 +15,12 @@
 #include <torch/nn/module.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <span>
+#include <tuple>
 
 namespace ferry {
 
@@ -87,6 +92,20 @@ private:
   std::shared_ptr<linear> down_;
 };
 
+/// What the denoiser is asked in one pass.
+struct wan_input {
+  /// `[batch, in_channels, frames, rows, columns]`, the last three multiples of the patch.
+  at::Tensor latents;
+  double timestep = 0; ///< Between 0 and the number of training steps.
+  at::Tensor text;     ///< `[batch, text tokens, text_width]`
+};
+
+/// Who is told of the blocks of a pass.
+struct wan_watch {
+  block_observer block = {};
+  block_skip skips = {};
+};
+
 /// The denoiser of the Wan family. Its blocks are the list at `blocks`.
 ///
 /// Its parameters are the tensors of the checkpoint themselves, in the checkpoint's dtype, which is
@@ -94,17 +113,35 @@ private:
 /// float32.
 class wan_transformer final : public torch::nn::Module, public hookable {
 public:
+  using input = wan_input;
+  using watch = wan_watch;
+
+  /// A pass on its way through the blocks.
+  struct passing {
+    at::Tensor hidden;
+    at::Tensor context;
+    at::Tensor modulation;
+    at::Tensor rotary;
+    at::Tensor time;
+    std::array<std::int64_t, 3> grid{};
+    const wan_watch* told = nullptr;
+    std::exception_ptr failed = nullptr;
+
+    [[nodiscard]] bool skips(std::size_t index) const { return told->skips && told->skips(index); }
+    void run(const block_ref<wan_block>& block, std::size_t index);
+  };
+
   wan_transformer(const weights& source, const wan_config& config);
 
   [[nodiscard]] const wan_config& config() const noexcept { return config_; }
 
-  /// Returns the predicted velocity, shaped like `latents` with `out_channels`.
-  /// @param latents `[batch, in_channels, frames, rows, columns]`, the last three multiples of the
-  /// patch
-  /// @param timestep between 0 and the number of training steps
-  /// @param text `[batch, text tokens, text_width]`
-  [[nodiscard]] at::Tensor forward(const at::Tensor& latents, double timestep,
-                                   const at::Tensor& text, const block_observer& observe) const;
+  /// Returns the predicted velocity, shaped like the latents with `out_channels`.
+  [[nodiscard]] at::Tensor forward(const wan_input& asked, const wan_watch& told) const;
+
+  // The parts of a pass, see `denoiser_pass`. What is told outlives it.
+  [[nodiscard]] passing begin(const wan_input& asked, const wan_watch& told) const;
+  void run(std::span<passing* const> passes) const;
+  [[nodiscard]] at::Tensor end(const passing& pass) const;
 
 private:
   [[nodiscard]] at::Tensor patches(const at::Tensor& latents) const;
@@ -121,6 +158,12 @@ private:
   std::shared_ptr<linear> text_out_;
   std::shared_ptr<block_list<wan_block>> blocks_;
   std::shared_ptr<linear> projection_;
+};
+
+/// Shows hooks the tensors of a pass.
+template <>
+struct tensor_members<wan_input> {
+  static auto of(wan_input& value) { return std::tie(value.latents, value.text); }
 };
 
 } // namespace ferry

@@ -84,6 +84,7 @@ std::string in_words(std::uint64_t bytes) {
 /// A configuration that may be worth its place.
 struct candidate {
   json compact;
+  std::size_t passes = 1; ///< To a fetch.
   std::int64_t chunk_mb = legacy_options{}.dlo_chunk_size_mb;
 };
 
@@ -105,17 +106,19 @@ public:
       return tl::unexpected(std::move(found.error()));
     if (auto known = check_computes(); !known)
       return tl::unexpected(std::move(known.error()));
-    consider({});
+    const auto own = asked_.passes_of_step();
+    consider({.compact = {}, .passes = own});
     json module;
     module["mode"] = "module";
     module["components"] = json::array({"dit", "text_encoder"});
-    consider({module});
-    for (const auto& components :
-         std::vector<std::vector<std::string>>{{"dit"}, {"dit", "text_encoder"}})
-      for (std::size_t slots = 1; slots <= most_useful_slots; ++slots) {
-        consider_rank_local(components, slots);
-        consider_gathers(components, slots);
-      }
+    consider({.compact = module, .passes = own});
+    for (const auto passes : passes_to_try())
+      for (const auto& components :
+           std::vector<std::vector<std::string>>{{"dit"}, {"dit", "text_encoder"}})
+        for (std::size_t slots = 1; slots <= most_useful_slots; ++slots) {
+          consider_rank_local({.compact = layer(components, slots), .passes = passes}, slots);
+          consider_gathers(components, slots, passes);
+        }
     if (fitting_.empty())
       return tl::unexpected(least());
     rank();
@@ -123,9 +126,23 @@ public:
   }
 
 private:
+  /// Returns what a fetch may serve: all passes of a step, which a run lets share unless it is told
+  /// otherwise, then twice as many and so on, those of several requests, and one. Of equal
+  /// configurations the first is best.
+  [[nodiscard]] std::vector<std::size_t> passes_to_try() const {
+    const auto own = asked_.passes_of_step();
+    const auto most = asked_.most_passes_per_fetch.value_or(own);
+    std::vector<std::size_t> all;
+    for (auto passes = own; passes <= most; passes *= 2)
+      all.push_back(passes);
+    if (own > 1 || all.empty())
+      all.push_back(1);
+    return all;
+  }
+
   /// Finds the blocks of each denoiser, whatever is offloaded.
   result<void> find_stacks() {
-    auto resolved = resolve_as({layer({"dit"}, 2)});
+    auto resolved = resolve_as({.compact = layer({"dit"}, 2)});
     if (!resolved)
       return tl::unexpected(std::move(resolved.error()));
     for (const auto& dit : resolved->second.dits)
@@ -262,14 +279,17 @@ private:
     for (const auto& each : plan->groups)
       if (each.layout.bytes != 0)
         made.load += copy_of(each.layout.bytes);
+    made.passes_per_fetch = which.passes;
+    made.passes_of_step = asked_.passes_of_step();
     const schedule_options how{.slots = slots,
+                               .passes = which.passes,
                                .pipelining = asked_.rates.gather_over_link
                                                  ? gather_pipelining::back_to_back
                                                  : gather_pipelining::overlapped};
     for (const auto& dit : stacks_) {
       const auto costs = costs_of(dit, *plan);
       const auto pass = average_pass(costs, how, asked_.rates.jitter);
-      made.steps[dit.path] = pass * passes_of(dit.path);
+      made.steps[dit.path] = pass * passes_of(dit.path) / which.passes;
       made.step += made.steps[dit.path] / stacks_.size();
       if (streams)
         made.resident_blocks =
@@ -295,8 +315,7 @@ private:
       fitting_.push_back(std::move(made));
   }
 
-  void consider_rank_local(const std::vector<std::string>& components, std::size_t slots) {
-    const candidate none{layer(components, slots)};
+  void consider_rank_local(const candidate& none, std::size_t slots) {
     consider(none);
     if (!asked_.device_memory)
       return; // What has room for residents has room for all.
@@ -327,20 +346,22 @@ private:
           std::ranges::find(plan->blocks, block.node->identity(), &planned_block::node);
       bytes.push_back(found == plan->blocks.end() ? 0 : found->layout.bytes);
     }
-    const auto kept = choose_residents({.costs = costs, .bytes = bytes, .how = {.slots = slots}},
-                                       {.bytes = room, .count = {}}, residency::spread);
+    const auto kept = choose_residents(
+        {.costs = costs, .bytes = bytes, .how = {.slots = slots, .passes = which.passes}},
+        {.bytes = room, .count = {}}, residency::spread);
     for (std::size_t i = 0; i != kept.size(); ++i)
       if (kept[i])
         numbers.push_back(i);
     return numbers;
   }
 
-  void consider_gathers(const std::vector<std::string>& components, std::size_t slots) {
+  void consider_gathers(const std::vector<std::string>& components, std::size_t slots,
+                        std::size_t passes) {
     if (asked_.ranks == 1)
       return;
     std::vector<planned_configuration> others;
     for (const auto chunk : chunk_sizes_mb) {
-      candidate which{layer(components, slots), chunk};
+      candidate which{.compact = layer(components, slots), .passes = passes, .chunk_mb = chunk};
       which.compact["layer_options"]["dit"]["weight_transfer"] = "allgather";
       auto made = predict(which);
       // Chunks that no block fills change nothing.
@@ -394,6 +415,13 @@ private:
 };
 
 } // namespace
+
+std::size_t plan_question::passes_of_step() const noexcept {
+  std::size_t most = 1;
+  for (const auto& [path, count] : passes)
+    most = std::max(most, count);
+  return most;
+}
 
 result<std::vector<planned_configuration>> plan_configurations(const pipeline& subject,
                                                                const plan_question& asked) {

@@ -207,9 +207,10 @@ step_model::change step_model::shared_pass() const {
   auto how = how_;
   how.passes = passes;
   return {.step = steady_pass(once, how),
-          .what = passes == 2 ? "share one weight pass between the two guidance branches"
-                              : "share one weight pass between the " + std::to_string(passes) +
-                                    " passes of a step"};
+          .what = (passes == 2 ? "share one weight pass between the two guidance branches"
+                               : "share one weight pass between the " + std::to_string(passes) +
+                                     " passes of a step") +
+                  ": --passes-per-fetch " + std::to_string(passes)};
 }
 
 bool step_model::helps(const change& made) const noexcept {

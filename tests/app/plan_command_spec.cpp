@@ -136,16 +136,44 @@ TEST_CASE("options that choose are refused beside an automatic choice before any
 }
 
 TEST_CASE("every configuration that is planned runs as predicted", "[app][plan]") {
-  const auto memory = std::to_string(all_bytes("flux-tiny") * 7 / 10);
-  const auto plans = plan("flux-tiny", {"--device-memory", memory, "--sim", model, "--rows", "6"});
+  const std::string checkpoint = GENERATE("flux-tiny", "wan-tiny");
+  const auto memory = std::to_string(all_bytes(checkpoint) * 7 / 10);
+  const auto plans = plan(checkpoint, {"--device-memory", memory, "--sim", model, "--rows", "6"});
   REQUIRE(plans.size() == 6);
   const auto& each = plans[GENERATE(range(0U, 6U))];
   CAPTURE(each.dump());
 
-  const auto report = run("flux-tiny", memory, {"--config", each["config"].dump()});
+  const auto report = run(checkpoint, memory,
+                          {"--config", each["config"].dump(), "--passes-per-fetch",
+                           std::to_string(each["passes_per_fetch"].get<int>())});
 
   CHECK(steady_step(report) == Approx(each["step_s"].get<double>()).epsilon(0.01));
   CHECK(report["peak_device_weight_bytes"] == each["peak_device_weight_bytes"]);
+}
+
+TEST_CASE("how many passes share a fetch is planned, and what to paste says so where it is not the "
+          "default",
+          "[app][plan]") {
+  const auto memory = std::to_string(all_bytes("wan-tiny") * 7 / 10);
+  const words asked = {"--device-memory", memory, "--sim", "link=20MB/s,compute=500us"};
+  const auto with = [&](const words& more) {
+    auto all = asked;
+    all.insert(all.end(), more.begin(), more.end());
+    return plan("wan-tiny", all).front();
+  };
+
+  const auto own = with({});
+  const auto apart = with({"--passes-per-fetch", "1"});
+  const auto several = with({"--passes-per-fetch", "4"});
+
+  CHECK(own["passes_per_fetch"] == 2);
+  CHECK_THAT(own["options"].get<std::string>(), !Contains("--passes-per-fetch"));
+  CHECK(apart["passes_per_fetch"] == 1);
+  CHECK_THAT(apart["options"].get<std::string>(), Contains(" --passes-per-fetch 1"));
+  CHECK(several["passes_per_fetch"] == 4);
+  CHECK_THAT(several["options"].get<std::string>(), Contains(" --passes-per-fetch 4"));
+  CHECK(several["step_s"] < own["step_s"]);
+  CHECK(own["step_s"] < apart["step_s"]);
 }
 
 TEST_CASE("ranks are planned for, and run as predicted", "[app][plan]") {
@@ -263,6 +291,7 @@ TEST_CASE("nonsense is refused by its option", "[app][plan]") {
       {{"--steps", "0"}, "--steps is '0'; expected an integer from 1 to 1000"},
       {{"--rows", "0"}, "--rows is '0'; expected an integer from 1 to 1000"},
       {{"--guidance", "much"}, "--guidance is 'much'; expected a number"},
+      {{"--passes-per-fetch", "0"}, "--passes-per-fetch is '0'; expected an integer from 1 to 64"},
   }));
 
   const auto done = run_program(planning("flux-tiny", more));

@@ -340,6 +340,8 @@ TEST_CASE("ranks whose requests run other blocks are all refused before anything
   auto [own, expected] = GENERATE(table<words, std::string>({
       {{"--steps", "2"}, "rank 1 has request with steps 2 (rank 0: 4)"},
       {{"--guidance", "1"}, "rank 1 has request with passes_per_step 1 (rank 0: 2)"},
+      {{"--passes-per-fetch", "1"},
+       "rank 1 has request with passes_per_fetch 1 (rank 0: \"of one request\")"},
       {{"--requests"}, "rank 1 has request with number 2 (rank 0: 1)"},
   }));
   if (own.front() == "--requests")

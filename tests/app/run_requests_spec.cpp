@@ -98,6 +98,42 @@ TEST_CASE("each request ends as it would alone and leaves nothing on the device"
   CHECK(together == alone);
 }
 
+TEST_CASE("requests in a group end as alone, and one that is cancelled leaves it",
+          "[app][run_requests]") {
+  streamed_tiny tiny(layer);
+  interrupt_watch watch;
+  const watched_model model(*tiny.model, [](const request& asked) {
+    if (asked.seed == 1)
+      throw ferry_error({.code = errc::cancelled, .detail = "by its user"});
+  });
+  output_digests together;
+  const run_context where = {
+      .model = model,
+      .target = *tiny.device,
+      .interrupt = watch,
+      .through = &tiny.through,
+      .reference = nullptr,
+      .title = "",
+      .passes_per_fetch = 6,
+      .keep = [&](std::size_t index, const generated& made) { together.add(index, made); }};
+
+  const auto tally = run_requests(three_requests(), where);
+
+  CHECK(tally.done == 2);
+  CHECK(tally.failed == 1);
+  CHECK(tally.step_s.size() == 3);
+  CHECK(tiny.device->race_count() == 0);
+  check_nothing_is_left(tiny.through);
+  output_digests alone;
+  for (const std::size_t i : {0U, 2U}) {
+    streamed_tiny fresh(layer);
+    auto single = context_of(fresh, watch);
+    single.keep = [&](std::size_t, const generated& made) { alone.add(i, made); };
+    CHECK(run_requests({three_requests()[i]}, single).done == 1);
+  }
+  CHECK(together == alone);
+}
+
 TEST_CASE("a request that fails is ended and the others run", "[app][run_requests]") {
   streamed_tiny tiny(layer);
   interrupt_watch watch;

@@ -49,15 +49,21 @@ result<void> watched_model::check(const request& asked) const {
   return inner_.check(asked);
 }
 
-result<generated> watched_model::run(const request& asked, const run_callbacks& tell) const {
-  auto watched = tell;
-  watched.step_begins = [&](std::size_t index, std::size_t steps) {
-    if (tell.step_begins)
-      tell.step_begins(index, steps);
-    if (index + 1 == steps)
-      watch_(asked);
-  };
-  return inner_.run(asked, watched);
+std::map<std::string, std::size_t> watched_model::passes_per_step(const request& asked) const {
+  return inner_.passes_per_step(asked);
+}
+
+void watched_model::run_together(std::span<grouped_request> group, const group_options& how) const {
+  for (auto& each : group) {
+    each.tell.step_begins = [this, tell = each.tell, &asked = each.asked](std::size_t index,
+                                                                          std::size_t steps) {
+      if (tell.step_begins)
+        tell.step_begins(index, steps);
+      if (index + 1 == steps)
+        watch_(asked);
+    };
+  }
+  inner_.run_together(group, how);
 }
 
 } // namespace ferry::test

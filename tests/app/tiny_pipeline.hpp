@@ -8,8 +8,13 @@
 
 #include "models/diffusion_model.hpp"
 
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace ferry::test {
@@ -32,10 +37,11 @@ public:
   [[nodiscard]] torch_pipeline_description description() const override;
   [[nodiscard]] request defaults() const override;
   [[nodiscard]] std::optional<request> warm_up_request() const override;
+  [[nodiscard]] std::map<std::string, std::size_t>
+  passes_per_step(const request& asked) const override;
   [[nodiscard]] result<request> inputs_of(const reference_run& reference) const override;
   [[nodiscard]] result<void> check(const request& asked) const override;
-  [[nodiscard]] result<generated> run(const request& asked,
-                                      const run_callbacks& tell) const override;
+  void run_together(std::span<grouped_request> group, const group_options& how) const override;
 
 private:
   const diffusion_model& inner_;

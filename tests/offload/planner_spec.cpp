@@ -133,6 +133,36 @@ TEST_CASE("passes count, and compute times are those of the longest path", "[off
   CHECK(best.steps.at("transformer") == best.step);
 }
 
+TEST_CASE("passes of a step that share fetches take the time of one where the link is the limit",
+          "[offload][planner]") {
+  auto asked = link_bound();
+  asked.passes = {{"transformer", 2}};
+  asked.device_memory = 4 * block_bytes;
+  const auto plans = planned(asked);
+  const auto& best = plans.front();
+  const auto apart = std::ranges::find_if(plans, [&](const planned_configuration& each) {
+    return each.passes_per_fetch == 1 && each.compact == best.compact;
+  });
+
+  CHECK(best.passes_per_fetch == 2);
+  CHECK(best.step == 16ms);
+  REQUIRE(apart != plans.end());
+  CHECK(apart->step == 32ms);
+}
+
+TEST_CASE("as many passes share a fetch as may, where that helps", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.passes = {{"transformer", 2}};
+  asked.rates.compute = 500us;
+  asked.device_memory = 4 * block_bytes;
+
+  asked.most_passes_per_fetch = 8;
+  CHECK(planned(asked).front().passes_per_fetch == 4);
+  CHECK(planned(asked).front().step == 8ms); // Of one of two requests.
+  asked.most_passes_per_fetch = 1;
+  CHECK(planned(asked).front().passes_per_fetch == 1);
+}
+
 TEST_CASE("a compute time of no block is refused", "[offload][planner]") {
   auto asked = link_bound();
   asked.rates.computes = {{"transformer_2", 3ms}};

@@ -392,8 +392,9 @@ TEST_CASE("two guidance branches bound by the link are told to share a weight pa
           "[offload][trace_analysis]") {
   auto told = link_bound(2);
 
-  CHECK(last_late(told).advice == "share one weight pass between the two guidance branches (by the "
-                                  "model a step takes 16.00 ms instead of 32.00 ms)");
+  CHECK(last_late(told).advice == "share one weight pass between the two guidance branches: "
+                                  "--passes-per-fetch 2 (by the model a step takes 16.00 ms "
+                                  "instead of 32.00 ms)");
 }
 
 TEST_CASE("blocks of turning lengths are told to use another slot", "[offload][trace_analysis]") {

@@ -41,6 +41,12 @@ struct plan_question {
   std::size_t ranks = 1;
   std::size_t steps = 4; ///< Of a request, to which what it loads once is spread.
   std::map<std::string, std::size_t> passes = {}; ///< Of a step through a denoiser, by its path.
+  /// Most passes that may share a fetch: more than a step has are those of several requests.
+  /// Nothing: as many as a step has.
+  std::optional<std::size_t> most_passes_per_fetch = {};
+
+  /// Returns the passes of a step, of the denoiser that has most.
+  [[nodiscard]] std::size_t passes_of_step() const noexcept;
 };
 
 /// A configuration, and what it comes to.
@@ -49,8 +55,10 @@ struct planned_configuration {
   offload_config config = {};
   std::size_t resident_blocks = 0; ///< Of each denoiser.
   std::size_t slots = 0;           ///< 0: nothing is streamed.
+  std::size_t passes_per_fetch = 1;
+  std::size_t passes_of_step = 1; ///< Those of one request, which a run lets share unless told.
 
-  nanoseconds step{};                            ///< In the long run; the mean over denoisers.
+  nanoseconds step{}; ///< Of one request, in the long run; the mean over denoisers.
   std::map<std::string, nanoseconds> steps = {}; ///< With each denoiser, by its path.
   nanoseconds load{};                            ///< What a request brings once.
   std::uint64_t device_bytes = 0;                ///< Of weights at the peak, on each device.
