@@ -363,12 +363,21 @@ TEST_CASE("a rank that goes no further ends the others with its cause and number
   }
 }
 
-TEST_CASE("a rank that goes no further is told if another went before it",
-          "[actors][ranks][waves]") {
+TEST_CASE(
+    "a rank that goes no further before it starts ends the start of the others, and the first "
+    "cause counts",
+    "[actors][ranks][waves]") {
   group ranks(2, kind::sim);
   const failure first{.code = errc::internal, .detail = "the first", .rank = 1};
+  const auto begun = std::chrono::steady_clock::now();
 
   CHECK(ranks[1].subject.leave_ranks(first) == first);
+  REQUIRE(ranks[0].subject.start());
+  const auto refused = ranks[0].subject.enable(ranks[0].pipeline, config_of(gathered));
+
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error() == first);
+  CHECK(std::chrono::steady_clock::now() - begun < 5s);
   CHECK(ranks[0].subject.leave_ranks({.code = errc::cancelled, .detail = "the second"}) == first);
 }
 
