@@ -16,6 +16,7 @@
 #include "caught.hpp"
 #include "choose_config.hpp"
 #include "interrupt_watch.hpp"
+#include "launched_ranks.hpp"
 #include "output_digests.hpp"
 #include "run_measures.hpp"
 #include "run_options.hpp"
@@ -81,6 +82,7 @@ run_context context_of(const checked_run& run, reference_run* reference, std::st
           .interrupt = run.interrupt,
           .through = nullptr,
           .meeting = run.self.group ? run.self.group->meeting : nullptr,
+          .in_waves = false,
           .reference = reference,
           .title = std::move(title),
           .quiet = run.self.number != 0,
@@ -140,23 +142,25 @@ result<started_offload> offload(const std::shared_ptr<torch_pipeline>& subject, 
   return started;
 }
 
+/// Returns once every rank has got to the end of its requests: one that fails in the last of them,
+/// behind the last gather, fails all.
+/// @throws ferry_error of the first cause
+void meet_at_end(const run_context& where) {
+  if (!where.in_waves || where.interrupt.interrupted())
+    return;
+  const interrupt_watch::during waiting(where.interrupt, leaving(where.meeting));
+  if (const auto met = where.meeting->meet("end of requests", {}, patience_to_gather); !met)
+    throw ferry_error(met.error());
+}
+
 /// Enables, runs what was asked for, and disables again. What it learns goes into `report`.
-result<run_tally> run_offloaded(const checked_run& run,
-                                const std::shared_ptr<torch_pipeline>& subject, run_context where,
-                                run_report& report) {
-  const auto& setup = run.setup;
-  auto& self = run.self;
-  runtime through(self.target, {.device_memory = setup.device_memory,
-                                .activations = activations_on(*self.target),
-                                .ranks = std::exchange(self.group, {}),
-                                .callers = self.callers,
-                                .ranges = wanted_ranges(),
-                                .trace = run.log});
+result<run_tally> serve(const checked_run& run, const std::shared_ptr<torch_pipeline>& subject,
+                        runtime& through, run_context where, run_report& report) {
   if (auto started = through.start(); !started)
     return tl::unexpected(started.error());
   std::optional<interrupt_watch::during> waiting;
   waiting.emplace(run.interrupt, leaving(where.meeting));
-  const auto offloaded = offload(subject, through, setup.config);
+  const auto offloaded = offload(subject, through, run.setup.config);
   if (!offloaded)
     return tl::unexpected(offloaded.error());
   std::optional<warm_up_share> warmed;
@@ -168,7 +172,9 @@ result<run_tally> run_offloaded(const checked_run& run,
   }
   waiting.reset();
   where.through = &through;
-  auto tally = run_requests(setup.asked, where);
+  where.in_waves = where.meeting != nullptr && run.setup.config.any_allgather();
+  auto tally = run_requests(run.setup.asked, where);
+  meet_at_end(where);
   auto state = through.state();
   if (!state)
     return tl::unexpected(state.error());
@@ -176,14 +182,35 @@ result<run_tally> run_offloaded(const checked_run& run,
     return tl::unexpected(disabled.error());
   if (auto stopped = through.stop(std::chrono::seconds(10)); !stopped)
     return tl::unexpected(stopped.error());
-  self.target->detach(run.recorder);
+  run.self.target->detach(run.recorder);
   add_state(report, *state);
   add_tally(report, tally);
-  add_device(report, *self.target, run.recorder);
+  add_device(report, *run.self.target, run.recorder);
   report.step_s = run.recorder.step_seconds();
   if (warmed)
     warmed->take_out_of(report);
   return tally;
+}
+
+/// As `serve`, and tells the other ranks at once if that fails: they may wait for this one.
+result<run_tally> run_offloaded(const checked_run& run,
+                                const std::shared_ptr<torch_pipeline>& subject,
+                                const run_context& where, run_report& report) {
+  auto& self = run.self;
+  runtime through(self.target, {.device_memory = run.setup.device_memory,
+                                .activations = activations_on(*self.target),
+                                .ranks = std::exchange(self.group, {}),
+                                .callers = self.callers,
+                                .ranges = wanted_ranges(),
+                                .trace = run.log});
+  try {
+    auto tally = serve(run, subject, through, where, report);
+    if (!tally)
+      return tl::unexpected(through.leave_ranks(std::move(tally.error())));
+    return tally;
+  } catch (const std::exception&) {
+    throw ferry_error(through.leave_ranks(caught()));
+  }
 }
 
 /// Runs what was asked for with all weights in place, as a device that is large enough would.

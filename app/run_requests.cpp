@@ -13,6 +13,7 @@
 #include "exit_code.hpp"
 #include "interrupt_watch.hpp"
 #include "progress_bar.hpp"
+#include "request_terms.hpp"
 #include "run_output.hpp"
 #include "span_recorder.hpp"
 
@@ -113,10 +114,7 @@ private:
 
   /// Returns the passes of a step.
   [[nodiscard]] std::size_t passes_of(const request& asked) const {
-    std::size_t most = 1;
-    for (const auto& [path, passes] : where_.model.passes_per_step(asked))
-      most = std::max(most, passes);
-    return most;
+    return ferry::terms_of(where_.model, asked).passes;
   }
 
   result<void> compute_through(std::vector<grouped_request>& group) {
@@ -132,6 +130,9 @@ private:
           where_.interrupt, [&] { static_cast<void>(through.cancel_request(*begun)); });
       return compute(group);
     }();
+    // The others would wait for what it did not run.
+    if (const auto failed = first_failure(group, ran); failed && where_.in_waves)
+      throw ferry_error(named(asked_[next_], *failed));
     if (auto ended = through.end_request(); !ended)
       throw ferry_error(named(asked_[next_], first_failure(group, ran).value_or(ended.error())));
     return ran;

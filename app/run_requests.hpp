@@ -30,6 +30,7 @@ struct run_context {
   runtime* through = nullptr; ///< Has the model enabled; null: all weights are in place.
   std::shared_ptr<rendezvous> meeting =
       {};                             ///< Where other ranks are waited for; null: there are none.
+  bool in_waves = false;              ///< They take part in each request.
   reference_run* reference = nullptr; ///< Each stage is compared with it, if there is one.
   std::string title;                  ///< Of the progress bar, before the number of the request.
   bool quiet = false;                 ///< Neither a bar nor a word of requests that fail.
@@ -55,7 +56,8 @@ struct run_tally {
 
 /// Runs requests one after another, or in groups of neighbours. One that fails is ended and named
 /// on standard error, and the others run. An interrupt ends the series without a word.
-/// @throws ferry_error with its origin if a request cannot be begun or ended; no other runs then
+/// @throws ferry_error with its origin if a request cannot be begun or ended, or if the model does
+///         not get to the end of one that other ranks take part in; no other runs then
 [[nodiscard]] run_tally run_requests(const std::vector<asked_request>& asked,
                                      const run_context& where);
 

@@ -12,12 +12,12 @@
 #include "launched_ranks.hpp"
 #include "models/load_model.hpp"
 #include "open_ranks.hpp"
+#include "request_terms.hpp"
 #include "request_text.hpp"
 #include "result_paths.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -278,11 +278,9 @@ std::string shared_by_requests(const run_options& options, const run_setup& setu
   nlohmann::json steps;
   nlohmann::json passes;
   for (const auto& each : setup.asked) {
-    steps.push_back(each.what.steps);
-    std::size_t most = 1;
-    for (const auto& [path, count] : model.passes_per_step(each.what))
-      most = std::max(most, count);
-    passes.push_back(most);
+    const auto terms = terms_of(model, each.what);
+    steps.push_back(*terms.steps);
+    passes.push_back(terms.passes);
   }
   const auto only = [](const nlohmann::json& list) { return list.size() == 1 ? list[0] : list; };
   return nlohmann::json{{"number", setup.asked.size()},

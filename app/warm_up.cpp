@@ -8,6 +8,7 @@
 
 #include "caught.hpp"
 #include "models/diffusion_model.hpp"
+#include "request_terms.hpp"
 
 #include <exception>
 #include <string>
@@ -17,9 +18,9 @@ namespace ferry {
 
 namespace {
 
-tl::unexpected<failure> failed(failure cause) {
+failure because(failure cause) {
   cause.detail = "the warm-up request failed: " + cause.detail;
-  return tl::unexpected(std::move(cause));
+  return cause;
 }
 
 result<void> run(const diffusion_model& model, const request& asked) {
@@ -39,15 +40,16 @@ result<void> warm_up(runtime& through, const diffusion_model& model) {
   const auto asked = model.warm_up_request();
   if (!asked)
     return {};
-  if (auto begun = through.begin_request({.steps = static_cast<std::uint32_t>(asked->steps)});
-      !begun)
-    return failed(begun.error());
+  if (auto begun = through.begin_request(terms_of(model, *asked)); !begun)
+    return tl::unexpected(because(begun.error()));
   auto done = run(model, *asked);
+  if (!done) // The other ranks, if there are any, would wait for what it did not run.
+    done = tl::unexpected(through.leave_ranks(because(done.error())));
   auto ended = through.end_request();
   if (!done)
-    return failed(done.error());
+    return done;
   if (!ended)
-    return failed(ended.error());
+    return tl::unexpected(because(ended.error()));
   return {};
 }
 
@@ -56,7 +58,7 @@ result<void> warm_up(const diffusion_model& model) {
   if (!asked)
     return {};
   if (auto done = run(model, *asked); !done)
-    return failed(done.error());
+    return tl::unexpected(because(done.error()));
   return {};
 }
 

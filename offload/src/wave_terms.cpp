@@ -87,8 +87,7 @@ result<void> admit_wave(std::span<const std::string> ballots) {
   return tl::unexpected(
       failure{.code = errc::invalid_argument,
               .detail = "the requests of the ranks do not make a wave: " + against +
-                        "; expected as many steps, passes a step and the same blocks on every "
-                        "rank",
+                        "; expected the same steps, passes a step and blocks on every rank",
               .rank = first});
 }
 

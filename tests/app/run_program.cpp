@@ -68,8 +68,9 @@ int exit_code_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-std::vector<std::string> with_program(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = {FERRY_PROGRAM};
+std::vector<std::string> with_program(const std::vector<std::string>& arguments,
+                                      const std::string& program = FERRY_PROGRAM) {
+  std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;
 }
@@ -92,12 +93,13 @@ program_outcome run_program(const std::vector<std::string>& arguments) {
 }
 
 running_program::running_program(const std::vector<std::string>& arguments,
-                                 const std::vector<std::string>& variables) {
+                                 const std::vector<std::string>& variables,
+                                 const std::string& program) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     throw std::runtime_error("no pipe is left");
   err_ = ends[0];
-  child_ = spawn(with_program(arguments), {scratch_.path() / "out", ends[1]}, variables);
+  child_ = spawn(with_program(arguments, program), {scratch_.path() / "out", ends[1]}, variables);
   ::close(ends[1]);
 }
 

@@ -26,12 +26,13 @@ struct program_outcome {
 /// Runs `ferry` with these arguments.
 [[nodiscard]] program_outcome run_program(const std::vector<std::string>& arguments);
 
-/// `ferry` while it runs.
+/// `ferry`, or another program, while it runs.
 class running_program {
 public:
   /// Its environment is that of the test and `variables`, each `NAME=value`.
   explicit running_program(const std::vector<std::string>& arguments,
-                           const std::vector<std::string>& variables = {});
+                           const std::vector<std::string>& variables = {},
+                           const std::string& program = FERRY_PROGRAM);
   running_program(const running_program&) = delete;
   running_program& operator=(const running_program&) = delete;
   ~running_program();
