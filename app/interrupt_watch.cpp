@@ -58,8 +58,15 @@ interrupt_watch::interrupt_watch() {
 }
 
 interrupt_watch::~interrupt_watch() {
-  for (std::size_t i = 0; i < signals.size(); ++i)
-    sigaction(signals[i], &before_[i], nullptr);
+  struct sigaction ignored{};
+  ignored.sa_handler = SIG_IGN;
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    struct sigaction now{};
+    sigaction(signals[i], nullptr, &now);
+    const auto unspent = now.sa_handler == on_interrupt;
+    sigaction(signals[i], interrupted_ && unspent ? &ignored : &before_[i], nullptr);
+  }
+  counter = -1;
   add(wakes_, the_end);
   watcher_.join();
   ::close(wakes_);

@@ -14,7 +14,8 @@
 namespace ferry {
 
 /// Notices the first SIGINT (Ctrl-C) or SIGTERM of the process, so that it can end in order. A
-/// second one of the same kind ends it at once: a launcher may send a SIGTERM after a Ctrl-C. Where
+/// second one of the same kind ends it at once; one of the other kind never does, also after the
+/// watch, while the process ends: a launcher may send a SIGTERM after a Ctrl-C. Where
 /// the process was started with one of them ignored, that stays ignored. At most one watch at a
 /// time.
 class interrupt_watch {

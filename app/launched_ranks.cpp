@@ -81,7 +81,11 @@ launched_ranks::launched_ranks(nanoseconds patience)
   if (beyond_world(self))
     return;
   try {
-    announce_rank(**store_, self.rank);
+    if (auto announced = announce_rank(**store_, self.rank, self.size); !announced) {
+      store_ = tl::unexpected(std::move(announced.error()));
+      patience_ = nanoseconds::zero();
+      return;
+    }
     log(log_level::info, "ferry.app", "announce rank " + in_words(self));
   } catch (const ferry_error& error) {
     store_ = tl::unexpected(error.reason());

@@ -283,8 +283,11 @@ result<void> runtime::stage_out(std::string path) {
 result<void> runtime::end_request() {
   auto patience = impl_->options.request_deadline;
   // As above: what was staged last may be behind a gather, as the offloader knows.
-  if (impl_->options.ranks)
-    patience += std::chrono::ceil<std::chrono::milliseconds>(impl_->options.ranks->patience);
+  {
+    const std::lock_guard lock{impl_->mutex};
+    if (const auto& ranks = impl_->options.ranks)
+      patience += std::chrono::ceil<std::chrono::milliseconds>(ranks->patience);
+  }
   auto ended = impl_->tell(ferry::end_request{}, patience);
   if (ended)
     impl_->meter->end();

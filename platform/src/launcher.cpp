@@ -131,9 +131,17 @@ std::vector<told_place> places_told(variables& from) {
   return all;
 }
 
+/// Whether a launcher may start the processes of another one, which then tells what counts.
+bool may_be_outer(const told_place& told) {
+  return told.by == &other_launchers.front();
+}
+
 /// Returns the place that all agree on, whether they are launchers or but one of `RANK` and
-/// `WORLD_SIZE`.
-const told_place* agreed_place(variables& from, const std::vector<told_place>& told) {
+/// `WORLD_SIZE`. Launchers of MPI may start their helpers through srun, one a machine, whose
+/// variables the ranks inherit: there the inner one counts.
+const told_place* agreed_place(variables& from, std::vector<told_place>& told) {
+  if (told.size() > 1 && may_be_outer(told.front()))
+    told.erase(told.begin());
   if (told.empty())
     return nullptr;
   const auto& first = told.front();
@@ -157,12 +165,18 @@ bool all_on_this_machine(variables& from, const told_place& told) {
          from.text(told.by->local_size) == std::to_string(told.size);
 }
 
-/// Returns the same port in all processes of a job, and hardly ever that of another job.
-std::uint16_t port_of_job(variables& from, const launcher_names& by) {
+std::string job_of(variables& from, const launcher_names& by) {
   if (!from.has(by.job))
+    return {};
+  return from.text(by.job) + "." + (by.step != nullptr ? from.text(by.step) : "");
+}
+
+/// Returns the same port in all processes of a job, and hardly ever that of another job.
+std::uint16_t port_of(const std::string& job) {
+  if (job.empty())
     return usual_port;
   std::uint32_t hash = 2166136261; // FNV-1a: the same in every process, whatever built it.
-  for (const auto each : from.text(by.job) + "." + (by.step != nullptr ? from.text(by.step) : ""))
+  for (const auto each : job)
     hash = (hash ^ static_cast<unsigned char>(each)) * 16777619;
   return static_cast<std::uint16_t>(first_job_port + hash % job_ports);
 }
@@ -171,8 +185,10 @@ std::string address_of(variables& from, const told_place& told) {
   if (from.has("MASTER_ADDR"))
     return from.text("MASTER_ADDR");
   if (!all_on_this_machine(from, told))
-    from.fail("MASTER_ADDR is not set, and " + in_words(told) +
-              " on more than one machine; set MASTER_ADDR to the address of rank 0's machine");
+    from.fail(
+        "MASTER_ADDR is not set, and " + in_words(told) +
+        " and nothing says that all are on this machine; set MASTER_ADDR to the address of rank "
+        "0's machine");
   return "127.0.0.1";
 }
 
@@ -190,6 +206,8 @@ launched_rank read_torchrun(variables& from) {
   self.port = port_in(from);
   if (from.has("TORCHELASTIC_USE_AGENT_STORE"))
     self.agent_hosts = from.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  if (from.has("TORCHELASTIC_RUN_ID"))
+    self.job = from.text("TORCHELASTIC_RUN_ID");
   if (from.has("TORCHELASTIC_RESTART_COUNT"))
     self.restart = from.number("TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<int>::max());
   return self;
@@ -200,7 +218,8 @@ launched_rank read_other(variables& from, const told_place& told) {
   if (from.has(told.by->local_rank))
     self.local_rank = from.number(told.by->local_rank, 0, most_launched_ranks);
   self.address = address_of(from, told);
-  self.port = from.has("MASTER_PORT") ? port_in(from) : port_of_job(from, *told.by);
+  self.job = job_of(from, *told.by);
+  self.port = from.has("MASTER_PORT") ? port_in(from) : port_of(self.job);
   return self;
 }
 
@@ -210,7 +229,7 @@ result<std::optional<launched_rank>> read_launcher(const environment& variable) 
   auto from = variables(variable);
   // Whoever has set both knows better than a launcher around it.
   const auto is_told = from.has("RANK") && from.has("WORLD_SIZE");
-  const auto told = is_told ? std::vector<told_place>() : places_told(from);
+  auto told = is_told ? std::vector<told_place>() : places_told(from);
   const auto* const place = agreed_place(from, told);
   auto self = std::optional<launched_rank>();
   if (place != nullptr)

@@ -24,10 +24,12 @@ constexpr auto look_every = std::chrono::milliseconds(20);
 constexpr auto connection_outlived = std::chrono::milliseconds(250);
 /// For how long the host of a store waits for ranks that may not have seen the last of it.
 constexpr auto longest_linger = std::chrono::seconds(2);
-/// Where somebody was interrupted or came too late: others that wait have seen that by then.
+/// And for those that nobody may be: a rank that was missed has not been announced, and whoever
+/// interrupted this one wants it to end.
 constexpr auto brief_linger = std::chrono::milliseconds(250);
 constexpr std::size_t largest_contribution = std::size_t{1} << 20;
 constexpr auto failed_key = "failed";
+constexpr auto join_name = "join";
 
 std::string left_key(int rank) {
   return "left/" + std::to_string(rank);
@@ -39,6 +41,14 @@ std::string process_key(int rank) {
 
 std::string quoted(std::string_view key) {
   return "'" + std::string(key) + "'";
+}
+
+/// Returns where each of `size` ranks leaves what it brings to `name`.
+std::vector<std::string> places_of(std::string_view name, int size) {
+  std::vector<std::string> places;
+  for (int rank = 0; rank < size; ++rank)
+    places.push_back("meet/" + std::string(name) + "/" + std::to_string(rank));
+  return places;
 }
 
 bool is_there(key_value_store& store, const std::string& key) {
@@ -64,16 +74,19 @@ std::vector<int> all_ranks(int size) {
   return all;
 }
 
-/// Waits until every rank has left or its process has ended, `patience` at most.
-void await_leaving(key_value_store& store, peer_processes& peers, std::vector<int> unknown,
-                   int size, nanoseconds patience) {
+/// Waits until every rank has left or its process has ended, `patience` at most; for those that
+/// have not been announced, `for_unannounced` at most.
+void await_leaving(key_value_store& store, peer_processes& peers, std::vector<int> unannounced,
+                   int size, nanoseconds patience, nanoseconds for_unannounced) {
   for (const auto from = clock::now();;) {
-    watch_announced(store, peers, unknown);
+    watch_announced(store, peers, unannounced);
+    const auto waited = clock::now() - from;
     std::vector<std::string> missing;
     for (int rank = 0; rank < size; ++rank)
-      if (!peers.gone(rank))
+      if (!peers.gone(rank) &&
+          (waited < for_unannounced || std::ranges::find(unannounced, rank) == unannounced.end()))
         missing.push_back(left_key(rank));
-    if (store.await(missing, look_every) || clock::now() - from >= patience)
+    if (store.await(missing, look_every) || waited >= patience)
       return;
   }
 }
@@ -92,10 +105,12 @@ store_rendezvous::store_rendezvous(std::shared_ptr<key_value_store> store, int r
 }
 
 store_rendezvous::~store_rendezvous() {
+  if (!takes_part_)
+    return;
   try {
     store_->offer(left_key(rank_), {});
     if (store_->hosted_here())
-      await_leaving(*store_, peers_, unannounced_, size_, linger());
+      linger();
   } catch (const ferry_error&) {
     // Whoever could miss this rank cannot reach the store either.
   }
@@ -123,9 +138,7 @@ result<contributions> store_rendezvous::meet_through_store(std::string_view key,
                         std::to_string(largest_contribution),
               .rank = rank_}));
 
-  std::vector<std::string> places;
-  for (int other = 0; other < size_; ++other)
-    places.push_back("meet/" + std::string(key) + "/" + std::to_string(other));
+  const auto places = places_of(key, size_);
   if (!store_->offer(places[static_cast<std::size_t>(rank_)], own))
     return tl::unexpected(
         fail({.code = errc::invalid_argument,
@@ -181,7 +194,7 @@ failure refuse_to_join(key_value_store& store, int rank, int size, failure cause
   store.offer(left_key(rank), {});
   peer_processes peers;
   if (store.hosted_here())
-    await_leaving(store, peers, all_ranks(size), size, patience);
+    await_leaving(store, peers, all_ranks(size), size, patience, patience);
   return first;
 }
 
@@ -203,11 +216,13 @@ failure store_rendezvous::unreachable(const failure& reason) const {
   return reason;
 }
 
-nanoseconds store_rendezvous::linger() {
+void store_rendezvous::linger() {
   const auto cause = poisoned();
-  return cause && (cause->code == errc::cancelled || cause->code == errc::deadline_exceeded)
-             ? nanoseconds(brief_linger)
-             : nanoseconds(longest_linger);
+  const auto interrupted = cause && cause->code == errc::cancelled;
+  const auto late = cause && cause->code == errc::deadline_exceeded;
+  const auto own = interrupted && cause->rank == rank_;
+  await_leaving(*store_, peers_, unannounced_, size_, own ? brief_linger : longest_linger,
+                interrupted || late ? brief_linger : longest_linger);
 }
 
 std::optional<failure> store_rendezvous::poisoned() {
@@ -249,8 +264,17 @@ failure store_rendezvous::late(std::string_view key, const std::vector<std::stri
           .rank = first};
 }
 
-void announce_rank(key_value_store& store, int rank) {
-  store.offer(process_key(rank), as_contribution(to_text(this_process())));
+result<void> announce_rank(key_value_store& store, int rank, int size) {
+  const auto own = to_text(this_process());
+  if (store.offer(process_key(rank), as_contribution(own)) ||
+      as_text(store.read(process_key(rank))) == own ||
+      !store.await(places_of(join_name, size), nanoseconds::zero()))
+    return {};
+  return tl::unexpected(failure{
+      .code = errc::invalid_argument,
+      .detail = "the ranks that meet here have all joined, and another process is rank " +
+                std::to_string(rank) + " of them: they are of another job; set another MASTER_PORT",
+      .rank = rank});
 }
 
 result<void> store_rendezvous::introduce(nanoseconds patience) {
@@ -262,9 +286,12 @@ result<void> store_rendezvous::introduce(nanoseconds patience) {
 }
 
 result<void> store_rendezvous::introduce_through_store(nanoseconds patience) {
-  announce_rank(*store_, rank_);
+  if (auto announced = announce_rank(*store_, rank_, size_); !announced) {
+    takes_part_ = false;
+    return announced;
+  }
   unannounced_ = all_ranks(size_);
-  const auto met = meet("join", as_contribution(std::to_string(size_)), patience);
+  const auto met = meet(join_name, as_contribution(std::to_string(size_)), patience);
   if (!met)
     return tl::unexpected(met.error());
   for (int other = 0; other < size_; ++other) {

@@ -38,8 +38,8 @@ private:
   [[nodiscard]] failure fail(const failure& cause);
   /// Returns why the store is gone: `reason`, or a rank that has ended.
   [[nodiscard]] failure unreachable(const failure& reason) const;
-  /// Returns for how long a store that is hosted here is kept until the others have left.
-  [[nodiscard]] nanoseconds linger();
+  /// Keeps a store that is hosted here until the others have left, or had the time to.
+  void linger();
   [[nodiscard]] std::optional<failure> poisoned();
   [[nodiscard]] std::optional<failure> somebody_is_gone(std::string_view key,
                                                         const std::vector<std::string>& places);
@@ -50,6 +50,7 @@ private:
   int rank_;
   int size_;
   peer_processes peers_;
+  bool takes_part_ = true;       ///< The ranks are not those of another job.
   std::vector<int> unannounced_; ///< Ranks whose processes are watched once they are known.
 };
 

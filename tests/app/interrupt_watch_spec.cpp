@@ -27,6 +27,7 @@ pid_t fork_into(const Body& body) {
   REQUIRE(child >= 0);
   if (child == 0) {
     std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGTERM, SIG_DFL);
     ::_exit(body());
   }
   return child;
@@ -52,15 +53,21 @@ TEST_CASE("an interrupt acts once and is remembered", "[app][interrupt_watch]") 
   CHECK(watch.interrupted());
 }
 
-TEST_CASE("a SIGTERM is an interrupt as well, and ends nothing at once beside a Ctrl-C",
+TEST_CASE("a SIGTERM is an interrupt as well, and ends nothing beside a Ctrl-C, also afterwards",
           "[app][interrupt_watch]") {
   const auto [first, second] = GENERATE(table<int, int>({{SIGTERM, SIGINT}, {SIGINT, SIGTERM}}));
-  const auto child = fork_into([one = first, other = second] {
-    const interrupt_watch watch;
-    std::raise(one);
-    while (!watch.interrupted())
-      std::this_thread::yield();
-    std::raise(other);
+  const auto afterwards = GENERATE(false, true);
+  const auto child = fork_into([one = first, other = second, afterwards] {
+    {
+      const interrupt_watch watch;
+      std::raise(one);
+      while (!watch.interrupted())
+        std::this_thread::yield();
+      if (!afterwards)
+        std::raise(other);
+    }
+    if (afterwards)
+      std::raise(other);
     return 0;
   });
 

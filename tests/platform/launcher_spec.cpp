@@ -29,6 +29,7 @@ variables of_torchrun() {
           {"MASTER_ADDR", "127.0.0.1"},
           {"MASTER_PORT", "29500"},
           {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+          {"TORCHELASTIC_RUN_ID", "none"},
           {"TORCHELASTIC_RESTART_COUNT", "3"}};
 }
 
@@ -43,7 +44,8 @@ TEST_CASE("the variables of torchrun are read", "[launcher]") {
                                       .address = "127.0.0.1",
                                       .port = 29500,
                                       .agent_hosts = true,
-                                      .restart = 3});
+                                      .restart = 3,
+                                      .job = "none"});
 }
 
 TEST_CASE("a launcher may leave out what only torchrun sets", "[launcher]") {
@@ -51,12 +53,14 @@ TEST_CASE("a launcher may leave out what only torchrun sets", "[launcher]") {
   set.erase("LOCAL_RANK");
   set.erase("TORCHELASTIC_USE_AGENT_STORE");
   set.erase("TORCHELASTIC_RESTART_COUNT");
+  set.erase("TORCHELASTIC_RUN_ID");
 
   const auto read = read_launcher(from(set));
 
   CHECK(read.value()->local_rank == 2);
   CHECK_FALSE(read.value()->agent_hosts);
   CHECK(read.value()->restart == 0);
+  CHECK(read.value()->job.empty());
 }
 
 TEST_CASE("a process that nobody launched as a rank has no rank", "[launcher]") {
@@ -137,8 +141,12 @@ TEST_CASE("srun and mpirun say which rank of one machine a process is, and need 
   const auto port = read.value()->port;
   CHECK(port >= 20000);
   CHECK(port <= 29500);
-  CHECK(*read.value() ==
-        launched_rank{.rank = 1, .size = 2, .local_rank = 1, .address = "127.0.0.1", .port = port});
+  CHECK(*read.value() == launched_rank{.rank = 1,
+                                       .size = 2,
+                                       .local_rank = 1,
+                                       .address = "127.0.0.1",
+                                       .port = port,
+                                       .job = read.value()->job});
 }
 
 TEST_CASE("ranks of one job have one port, and those of another have another", "[launcher]") {
@@ -154,10 +162,13 @@ TEST_CASE("ranks of one job have one port, and those of another have another", "
     if (sibling.contains(rank))
       sibling[rank] = "0";
 
-  const auto port = read_launcher(from(of_job)).value()->port;
+  const auto own = read_launcher(from(of_job)).value();
 
-  CHECK(read_launcher(from(sibling)).value()->port == port);
-  CHECK(read_launcher(from(other)).value()->port != port);
+  CHECK_FALSE(own->job.empty());
+  CHECK(read_launcher(from(sibling)).value()->port == own->port);
+  CHECK(read_launcher(from(sibling)).value()->job == own->job);
+  CHECK(read_launcher(from(other)).value()->port != own->port);
+  CHECK(read_launcher(from(other)).value()->job != own->job);
 }
 
 TEST_CASE("ranks of several machines are told to set the address of rank 0's", "[launcher]") {
@@ -177,7 +188,7 @@ TEST_CASE("ranks of several machines are told to set the address of rank 0's", "
   CHECK(refused.error().code == errc::invalid_config);
   CHECK_THAT(refused.error().detail,
              StartsWith("MASTER_ADDR is not set, and ") &&
-                 Contains("is 1 of 2 on more than one machine; set MASTER_ADDR"));
+                 Contains("is 1 of 2 and nothing says that all are on this machine; set"));
   CHECK(read.value()->address == "node1");
   CHECK(read.value()->port == read_launcher(from(of_one)).value()->port);
 }
@@ -198,8 +209,12 @@ TEST_CASE("an address, a port and a local rank that are set count under every la
 
   const auto read = read_launcher(from(set));
 
-  CHECK(read.value() ==
-        launched_rank{.rank = 1, .size = 2, .local_rank = 0, .address = "node1", .port = 1234});
+  CHECK(read.value() == launched_rank{.rank = 1,
+                                      .size = 2,
+                                      .local_rank = 0,
+                                      .address = "node1",
+                                      .port = 1234,
+                                      .job = read.value()->job});
 }
 
 TEST_CASE("a process that a batch system runs by itself has no rank", "[launcher]") {
@@ -227,6 +242,11 @@ TEST_CASE("a launcher within a step of one task counts, and so do two that agree
   SECTION("beside one that agrees") {
     set.merge(of_mpich());
   }
+  SECTION("within a step of the helpers that started its ranks") {
+    set.merge(of_srun());
+    set["SLURM_PROCID"] = "0";
+    set["SLURM_STEP_NUM_TASKS"] = "3";
+  }
   SECTION("beside a number of ranks that agrees") {
     set["WORLD_SIZE"] = "2";
   }
@@ -238,10 +258,10 @@ TEST_CASE("launchers that contradict each other are refused with what each says"
   auto set = of_open_mpi();
   std::string expected;
   SECTION("another rank") {
-    set.merge(of_srun());
-    set["SLURM_PROCID"] = "0";
-    expected = "SLURM_PROCID of SLURM_STEP_NUM_TASKS is 0 of 2 and OMPI_COMM_WORLD_RANK of "
-               "OMPI_COMM_WORLD_SIZE is 1 of 2; set RANK, WORLD_SIZE, MASTER_ADDR";
+    set.merge(of_mpich());
+    set["PMI_RANK"] = "0";
+    expected = "OMPI_COMM_WORLD_RANK of OMPI_COMM_WORLD_SIZE is 1 of 2 and PMI_RANK of PMI_SIZE is "
+               "0 of 2; set RANK, WORLD_SIZE, MASTER_ADDR";
   }
   SECTION("another number of ranks") {
     set.merge(of_mpich());

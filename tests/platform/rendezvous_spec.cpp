@@ -139,8 +139,7 @@ void announce_ended(const std::filesystem::path& directory, int rank) {
   const auto child = ::fork();
   if (child == 0) {
     directory_store store(directory);
-    announce_rank(store, rank);
-    ::_exit(0);
+    ::_exit(announce_rank(store, rank, 2) ? 0 : 1);
   }
   REQUIRE(::waitpid(child, nullptr, 0) == child);
 }
@@ -157,6 +156,45 @@ TEST_CASE("a rank that refuses to join does not keep its store for processes tha
 
   CHECK(first == failure{.code = errc::not_found, .detail = "no model", .rank = 0});
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(5));
+}
+
+/// What a process of another job is told that comes to where ranks have joined, and whether they
+/// noticed: 0 if it was refused.
+int intrude(const std::filesystem::path& directory, int rank) {
+  const auto child = ::fork();
+  if (child == 0) {
+    const auto store = std::make_shared<directory_store>(directory);
+    const auto announced = announce_rank(*store, rank, 2);
+    const auto joined = join_rendezvous(store, rank, 2, std::chrono::seconds(5));
+    const auto refused =
+        !announced && !joined && announced.error() == joined.error() &&
+        announced.error().code == errc::invalid_argument &&
+        announced.error().detail.find("they are of another job") != std::string::npos;
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WEXITSTATUS(status);
+}
+
+TEST_CASE("a process of another job that comes to ranks that have joined is refused alone",
+          "[rendezvous]") {
+  const scratch_directory directory;
+  const auto store = std::make_shared<directory_store>(directory.path());
+  auto second =
+      std::async(std::launch::async, [&] { return join_rendezvous(store, 1, 2, unlimited); });
+  const auto first = join_rendezvous(store, 0, 2, unlimited);
+  const auto other = second.get();
+  REQUIRE(first);
+  REQUIRE(other);
+
+  CHECK(intrude(directory.path(), 1) == 0);
+
+  CHECK_FALSE((*first)->failed());
+  auto meeting = std::async(std::launch::async,
+                            [&] { return (*other)->meet("votes", {}, unlimited).has_value(); });
+  CHECK((*first)->meet("votes", {}, unlimited));
+  CHECK(meeting.get());
 }
 
 TEST_CASE("two processes cannot join as one rank", "[rendezvous]") {

@@ -138,12 +138,18 @@ TEST_CASE("the rank that hosts the store stays until the others know why it goes
   CHECK(told.error().rank == 0);
 }
 
-TEST_CASE("attempts of a launcher do not see each other's keys", "[torch][rendezvous]") {
+TEST_CASE("attempts of a launcher, and jobs at one place, do not see each other's keys",
+          "[torch][rendezvous]") {
   const auto port = free_port();
   auto first = at_port(port, 0, 1);
   auto second = first;
   second.agent_hosts = true;
-  second.restart = 1;
+  SECTION("another attempt") {
+    second.restart = 1;
+  }
+  SECTION("another job") {
+    second.job = "4711.0";
+  }
   const auto host = open_tcp_store(first, unlimited);
   const auto restarted = open_tcp_store(second, unlimited);
   const auto key = std::array<std::string, 1>{"failed"};

@@ -179,7 +179,7 @@ std::vector<std::byte> tcp_store::read(const std::string& key) {
 }
 
 std::string tcp_store::full(const std::string& key) const {
-  return "ferry/" + std::to_string(self_.restart) + "/" + key;
+  return "ferry/" + self_.job + "/" + std::to_string(self_.restart) + "/" + key;
 }
 
 void tell_others(key_value_store& store, const failure& cause) {

@@ -21,8 +21,9 @@ struct launched_rank {
   std::string address = {}; ///< Where ranks meet.
   std::uint16_t port = 0;
   bool agent_hosts =
-      false;       ///< `TORCHELASTIC_USE_AGENT_STORE`: the launcher hosts the meeting place.
-  int restart = 0; ///< `TORCHELASTIC_RESTART_COUNT`: keeps attempts apart.
+      false;            ///< `TORCHELASTIC_USE_AGENT_STORE`: the launcher hosts the meeting place.
+  int restart = 0;      ///< `TORCHELASTIC_RESTART_COUNT`: keeps attempts apart.
+  std::string job = {}; ///< Keeps jobs apart that meet at one place; empty where nobody says.
 
   friend bool operator==(const launched_rank&, const launched_rank&) = default;
 };

@@ -55,11 +55,13 @@ public:
 /// Connects ranks that are threads of this process, rank 0 first. @pre `size > 0`
 [[nodiscard]] std::vector<std::unique_ptr<rendezvous>> make_memory_rendezvous(int size);
 
-/// Tells the ranks that share `store` that this process is rank `rank`. From then on those who wait
-/// for it miss it at once when it ends, if they are of this machine. `join_rendezvous` does so as
-/// well; who has much to do before it joins does it first.
+/// Tells the ranks that share `store` that this process is rank `rank` of `size`. From then on
+/// those who wait for it miss it at once when it ends, if they are of this machine.
+/// `join_rendezvous` does so as well; who has much to do before it joins does it first.
+/// @return `invalid_argument` if all have joined and another process is that rank: they are of
+///         another job, and learn nothing of this one
 /// @throws ferry_error `io_failure` if the store cannot be reached
-void announce_rank(key_value_store& store, int rank);
+[[nodiscard]] result<void> announce_rank(key_value_store& store, int rank, int size);
 
 /// Joins ranks that share `store`, as rank `rank` of `size`. Waits up to `patience` until all have
 /// joined. A process of this machine that ends is missed at once, not when time is up; one that has

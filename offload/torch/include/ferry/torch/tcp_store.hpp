@@ -17,6 +17,9 @@ namespace ferry {
 ///
 /// Opening and every later call take `patience` at most, also if whoever has the port does not
 /// speak at all; the connection is then given up and a thread that waits for it is left behind.
+/// What libtorch logs of it is silenced for the whole process from the first call on, but for what
+/// is fatal: it writes a backtrace of each failure that is returned here. Whoever has set
+/// TORCH_CPP_LOG_LEVEL sees it.
 /// @return `io_failure` naming the address: the port is in use, or nobody answers there
 [[nodiscard]] result<std::shared_ptr<key_value_store>> open_tcp_store(const launched_rank& self,
                                                                       nanoseconds patience);
