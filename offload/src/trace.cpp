@@ -3,6 +3,8 @@
 
 #include "ferry/offload/trace.hpp"
 
+#include "trace_ranks.hpp"
+
 #include <algorithm>
 #include <initializer_list>
 #include <set>
@@ -35,6 +37,8 @@ void see_all(const trace& run, See see) {
     see(each.at, each.at);
 }
 
+} // namespace
+
 std::set<std::uint32_t> ranks_of(const trace& run) {
   std::set<std::uint32_t> ranks;
   for (const auto& each : run.tracks)
@@ -45,8 +49,6 @@ std::set<std::uint32_t> ranks_of(const trace& run) {
     ranks.insert(each.rank);
   return ranks;
 }
-
-} // namespace
 
 std::string_view trace::keep(std::string_view word) {
   const auto known = words_.find(word);

@@ -5,12 +5,12 @@
 
 #include "fetch_history.hpp"
 #include "step_model.hpp"
+#include "trace_ranks.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <map>
-#include <set>
 #include <utility>
 
 namespace ferry {
@@ -279,15 +279,8 @@ rank_part sums_of(std::uint32_t rank, const rank_history& history) {
 }
 
 std::map<std::uint32_t, rank_history> histories_of(const trace& run) {
-  std::set<std::uint32_t> ranks;
-  for (const auto& each : run.tracks)
-    ranks.insert(each.rank);
-  for (const auto& each : run.uses)
-    ranks.insert(each.rank);
-  for (const auto& each : run.device)
-    ranks.insert(each.rank);
   std::map<std::uint32_t, rank_history> histories;
-  for (const auto rank : ranks)
+  for (const auto rank : ranks_of(run))
     histories.try_emplace(rank, run, rank);
   return histories;
 }

@@ -186,8 +186,8 @@ std::string address_of(variables& from, const told_place& told) {
     return from.text("MASTER_ADDR");
   if (!all_on_this_machine(from, told))
     from.fail(
-        "MASTER_ADDR is not set, and " + in_words(told) +
-        " and nothing says that all are on this machine; set MASTER_ADDR to the address of rank "
+        "MASTER_ADDR is not set, " + in_words(told) +
+        ", and nothing says that all are on this machine; set MASTER_ADDR to the address of rank "
         "0's machine");
   return "127.0.0.1";
 }

@@ -187,8 +187,8 @@ TEST_CASE("ranks of several machines are told to set the address of rank 0's", "
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::invalid_config);
   CHECK_THAT(refused.error().detail,
-             StartsWith("MASTER_ADDR is not set, and ") &&
-                 Contains("is 1 of 2 and nothing says that all are on this machine; set"));
+             StartsWith("MASTER_ADDR is not set, ") &&
+                 Contains("is 1 of 2, and nothing says that all are on this machine; set"));
   CHECK(read.value()->address == "node1");
   CHECK(read.value()->port == read_launcher(from(of_one)).value()->port);
 }

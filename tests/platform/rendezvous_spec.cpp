@@ -197,6 +197,25 @@ TEST_CASE("a process of another job that comes to ranks that have joined is refu
   CHECK(meeting.get());
 }
 
+TEST_CASE("a rank that misses another keeps its store for those that live and have not left",
+          "[rendezvous]") {
+  const auto store = make_memory_store();
+  REQUIRE(announce_rank(*store, 1, 3));
+  auto joining = std::async(std::launch::async, [&] {
+    return join_rendezvous(std::make_shared<hosted_store>(store), 0, 3,
+                           std::chrono::milliseconds(50));
+  });
+
+  CHECK(joining.wait_for(std::chrono::milliseconds(800)) == std::future_status::timeout);
+
+  const auto told = refuse_to_join(*store, 1, 3, {.code = errc::cancelled}, unlimited);
+  CHECK(joining.wait_for(std::chrono::milliseconds(800)) == std::future_status::ready);
+  const auto missed = joining.get();
+  REQUIRE_FALSE(missed);
+  CHECK(missed.error().code == errc::deadline_exceeded);
+  CHECK(told == missed.error());
+}
+
 TEST_CASE("two processes cannot join as one rank", "[rendezvous]") {
   const auto store = make_memory_store();
   auto second =
