@@ -78,6 +78,7 @@ private:
   }
 
   void flip(std::size_t block) {
+    FERRY_ASSERT(block < kept_.size());
     kept_[block] = !kept_[block];
     now_[block].pieces = kept_[block] ? decltype(block_cost::pieces){} : stack_.costs[block].pieces;
   }
@@ -201,9 +202,9 @@ private:
 
   /// A ring of one block would load it anew every time, in the way of itself.
   void leave_two_streamed() {
-    if (!room_.bytes || std::ranges::count(kept_, false) != 1)
-      return;
-    flip(static_cast<std::size_t>(std::ranges::find(kept_, true) - kept_.begin()));
+    const auto kept = std::ranges::find(kept_, true);
+    if (room_.bytes && kept != kept_.end() && std::ranges::count(kept_, false) == 1)
+      flip(static_cast<std::size_t>(kept - kept_.begin()));
   }
 
   const streamed_stack& stack_;

@@ -166,6 +166,18 @@ TEST_CASE("a room of bytes never leaves a single block to stream", "[offload][re
   CHECK(numbers(choose_residents(slow.view(), in_bytes(400), residency::spread)).size() == 4);
 }
 
+TEST_CASE("a stack of one block is resident where it has room, and streamed where it has none",
+          "[offload][residency]") {
+  const auto which = GENERATE(residency::spread, residency::leading, residency::strided);
+  const sizes one{100};
+
+  CHECK(residents_in_bytes(one, 0, which) == std::vector{false});
+  CHECK(residents_in_bytes(one, 99, which) == std::vector{false});
+  CHECK(residents_in_bytes(one, 100, which) == std::vector{true});
+  CHECK(residents_by_number(one, 0, which) == std::vector{false});
+  CHECK(residents_by_number(one, 1, which) == std::vector{true});
+}
+
 TEST_CASE("leading residents are the first that fit, strided ones every n-th",
           "[offload][residency]") {
   stack made;

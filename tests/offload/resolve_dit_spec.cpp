@@ -224,6 +224,22 @@ TEST_CASE("a distributed DiT of one block is an error, for legacy flags it stays
         "transformer selected [1, head 1]");
 }
 
+TEST_CASE("a DiT of one block is resident where the bytes suffice, and an error where they do not",
+          "[offload][resolve]") {
+  fake_pipeline subject{tree(1)};
+  auto plan = planned();
+  plan.resident_dit_paths = {"transformer"};
+  subject.declare(roles).plan(plan);
+  const auto in_bytes = [&](const std::string& bytes) {
+    return resolve(subject, compact(R"({"mode":"layer","components":["dit"],
+                                        "layer_options":{"dit":{"resident_bytes":)" +
+                                    bytes + "}}}"));
+  };
+
+  CHECK_THAT(rejection(in_bytes("1")), Contains("leaves a single streaming block"));
+  CHECK(outline(in_bytes("1000000").value().dits[0]) == "transformer selected [1, head 1]");
+}
+
 TEST_CASE("a layerwise DiT of one block is an error, for legacy flags it has no stack",
           "[offload][resolve]") {
   fake_pipeline subject{tree(1)};
