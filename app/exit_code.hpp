@@ -15,7 +15,7 @@ enum class exit_code : int {
   failed = 1,        ///< While running.
   rejected = 2,      ///< Before anything was touched: usage, configuration, checkpoint.
   differs = 3,       ///< Ran, but a comparison failed.
-  interrupted = 130, ///< By Ctrl-C; shells use the same number.
+  interrupted = 130, ///< By Ctrl-C or SIGTERM; what shells return for the former.
 };
 
 /// Returns `rejected` where `reason` is one that is found before anything is touched, else

@@ -9,6 +9,7 @@
 #include <ferry/offload/resident_weights.hpp>
 #include <ferry/platform/log.hpp>
 #include <ferry/platform/profile_ranges.hpp>
+#include <ferry/platform/rendezvous.hpp>
 #include <ferry/torch/torch_allocator_cache.hpp>
 #include <ferry/torch/torch_cuda.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
@@ -28,6 +29,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,7 +83,6 @@ run_context context_of(const checked_run& run, reference_run* reference, std::st
           .target = *run.self.target,
           .interrupt = run.interrupt,
           .through = nullptr,
-          .meeting = run.self.group ? run.self.group->meeting : nullptr,
           .in_waves = false,
           .reference = reference,
           .title = std::move(title),
@@ -145,21 +146,28 @@ result<started_offload> offload(const std::shared_ptr<torch_pipeline>& subject, 
 /// Returns once every rank has got to the end of its requests: one that fails in the last of them,
 /// behind the last gather, fails all.
 /// @throws ferry_error of the first cause
-void meet_at_end(const run_context& where) {
-  if (!where.in_waves || where.interrupt.interrupted())
-    return;
-  const interrupt_watch::during waiting(where.interrupt, leaving(where.meeting));
-  if (const auto met = where.meeting->meet("end of requests", {}, patience_to_gather); !met)
+void meet_at_end(rendezvous& meeting) {
+  if (const auto met = meeting.meet("end of requests", {}, patience_to_gather); !met)
     throw ferry_error(met.error());
+}
+
+/// Returns what an interrupt does while other ranks count on this one: all fail at once, wherever
+/// they wait or compute.
+std::function<void()> leaving(runtime& through) {
+  return [&through] {
+    static_cast<void>(
+        through.leave_ranks({.code = errc::cancelled, .detail = "the run was interrupted"}));
+  };
 }
 
 /// Enables, runs what was asked for, and disables again. What it learns goes into `report`.
 result<run_tally> serve(const checked_run& run, const std::shared_ptr<torch_pipeline>& subject,
-                        runtime& through, run_context where, run_report& report) {
+                        runtime& through, const std::shared_ptr<rendezvous>& meeting,
+                        run_context where, run_report& report) {
   if (auto started = through.start(); !started)
     return tl::unexpected(started.error());
-  std::optional<interrupt_watch::during> waiting;
-  waiting.emplace(run.interrupt, leaving(where.meeting));
+  std::optional<interrupt_watch::during> together;
+  together.emplace(run.interrupt, leaving(through));
   const auto offloaded = offload(subject, through, run.setup.config);
   if (!offloaded)
     return tl::unexpected(offloaded.error());
@@ -170,11 +178,14 @@ result<run_tally> serve(const checked_run& run, const std::shared_ptr<torch_pipe
       return tl::unexpected(share.error());
     warmed = *share;
   }
-  waiting.reset();
   where.through = &through;
-  where.in_waves = where.meeting != nullptr && run.setup.config.any_allgather();
+  where.in_waves = meeting != nullptr && run.setup.config.any_allgather();
+  if (!where.in_waves)
+    together.reset(); // From here on each rank is on its own.
   auto tally = run_requests(run.setup.asked, where);
-  meet_at_end(where);
+  if (where.in_waves)
+    meet_at_end(*meeting);
+  together.reset();
   auto state = through.state();
   if (!state)
     return tl::unexpected(state.error());
@@ -197,6 +208,7 @@ result<run_tally> run_offloaded(const checked_run& run,
                                 const std::shared_ptr<torch_pipeline>& subject,
                                 const run_context& where, run_report& report) {
   auto& self = run.self;
+  const auto meeting = self.group ? self.group->meeting : nullptr;
   runtime through(self.target, {.device_memory = run.setup.device_memory,
                                 .activations = activations_on(*self.target),
                                 .ranks = std::exchange(self.group, {}),
@@ -204,7 +216,7 @@ result<run_tally> run_offloaded(const checked_run& run,
                                 .ranges = wanted_ranges(),
                                 .trace = run.log});
   try {
-    auto tally = serve(run, subject, through, where, report);
+    auto tally = serve(run, subject, through, meeting, where, report);
     if (!tally)
       return tl::unexpected(through.leave_ranks(std::move(tally.error())));
     return tally;

@@ -7,7 +7,6 @@
 #include <ferry/offload/wave_terms.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/log.hpp>
-#include <ferry/platform/rendezvous.hpp>
 
 #include "caught.hpp"
 #include "exit_code.hpp"
@@ -119,10 +118,7 @@ private:
 
   result<void> compute_through(std::vector<grouped_request>& group) {
     auto& through = *where_.through;
-    const auto begun = [&] {
-      const interrupt_watch::during waiting(where_.interrupt, leaving(where_.meeting));
-      return through.begin_request(terms_of(group));
-    }();
+    const auto begun = through.begin_request(terms_of(group));
     if (!begun)
       throw ferry_error(named(asked_[next_], begun.error()));
     auto ran = [&] {
@@ -131,10 +127,11 @@ private:
       return compute(group);
     }();
     // The others would wait for what it did not run.
-    if (const auto failed = first_failure(group, ran); failed && where_.in_waves)
-      throw ferry_error(named(asked_[next_], *failed));
+    const auto failed = first_failure(group, ran);
+    if (failed && where_.in_waves)
+      throw ferry_error(*failed);
     if (auto ended = through.end_request(); !ended)
-      throw ferry_error(named(asked_[next_], first_failure(group, ran).value_or(ended.error())));
+      throw ferry_error(failed.value_or(named(asked_[next_], ended.error())));
     return ran;
   }
 
@@ -155,14 +152,16 @@ private:
     return most;
   }
 
-  [[nodiscard]] static std::optional<failure>
-  first_failure(const std::vector<grouped_request>& group, const result<void>& ran) {
+  /// Returns why the group or one of its requests failed, and which.
+  [[nodiscard]] std::optional<failure> first_failure(const std::vector<grouped_request>& group,
+                                                     const result<void>& ran) const {
     if (!ran)
-      return ran.error();
-    for (const auto& each : group)
-      if (each.failed)
-        return reason_of(each.failed);
-    return std::nullopt;
+      return named(asked_[next_], ran.error());
+    const auto failed = std::ranges::find_if(group, left);
+    if (failed == group.end())
+      return std::nullopt;
+    const auto place = static_cast<std::size_t>(failed - group.begin());
+    return named(asked_[next_ + place], reason_of(failed->failed));
   }
 
   /// Whether a request has left its group; a step that all have left did not end.
@@ -273,13 +272,6 @@ private:
 };
 
 } // namespace
-
-std::function<void()> leaving(std::shared_ptr<rendezvous> meeting) {
-  return [meeting = std::move(meeting)] {
-    if (meeting != nullptr)
-      meeting->poison({.code = errc::cancelled, .detail = "the run was interrupted"});
-  };
-}
 
 run_tally run_requests(const std::vector<asked_request>& asked, const run_context& where) {
   series all(asked, where);

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,18 +18,15 @@ namespace ferry {
 
 class device;
 class interrupt_watch;
-class rendezvous;
 class runtime;
 
 /// Where requests run, and who hears of it.
 struct run_context {
   const diffusion_model& model;
   const device& target;
-  interrupt_watch& interrupt; ///< Ends the request that runs; no other begins.
-  runtime* through = nullptr; ///< Has the model enabled; null: all weights are in place.
-  std::shared_ptr<rendezvous> meeting =
-      {};                             ///< Where other ranks are waited for; null: there are none.
-  bool in_waves = false;              ///< They take part in each request.
+  interrupt_watch& interrupt;         ///< Ends the request that runs; no other begins.
+  runtime* through = nullptr;         ///< Has the model enabled; null: all weights are in place.
+  bool in_waves = false;              ///< Other ranks take part in each request.
   reference_run* reference = nullptr; ///< Each stage is compared with it, if there is one.
   std::string title;                  ///< Of the progress bar, before the number of the request.
   bool quiet = false;                 ///< Neither a bar nor a word of requests that fail.
@@ -50,14 +46,10 @@ struct run_tally {
   std::uint64_t allocations_after_first_step = 0;
 };
 
-/// Returns what an interrupt does while this rank waits for others: it fails them all, so that none
-/// waits any more. Nothing, where `meeting` is null.
-[[nodiscard]] std::function<void()> leaving(std::shared_ptr<rendezvous> meeting);
-
 /// Runs requests one after another, or in groups of neighbours. One that fails is ended and named
 /// on standard error, and the others run. An interrupt ends the series without a word.
-/// @throws ferry_error with its origin if a request cannot be begun or ended, or if the model does
-///         not get to the end of one that other ranks take part in; no other runs then
+/// @throws ferry_error with the origin of the request that cannot be begun or ended, or, where
+///         other ranks take part, to whose end the model does not get; no other runs then
 [[nodiscard]] run_tally run_requests(const std::vector<asked_request>& asked,
                                      const run_context& where);
 

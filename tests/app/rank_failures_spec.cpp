@@ -11,9 +11,12 @@
 #include "torch/catch.hpp"
 
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <future>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -34,12 +37,18 @@ using Catch::Matchers::Contains;
 /// How far a model gets in the run in which it breaks.
 enum class moment : std::uint8_t { before_its_gathers, in_a_step, behind_its_gathers };
 
+/// What a model does that breaks.
+enum class harm : std::uint8_t {
+  throws,
+  stops, ///< Its process, until it is told to go on.
+};
+
 /// A model that breaks.
 class breaking_model final : public diffusion_model {
 public:
   /// @param run counted from 1; a warm-up is the first
-  breaking_model(std::unique_ptr<diffusion_model> inner, int run, moment when)
-      : inner_(std::move(inner)), left_(run), when_(when) {}
+  breaking_model(std::unique_ptr<diffusion_model> inner, int run, moment when, harm how)
+      : inner_(std::move(inner)), left_(run), when_(when), how_(how) {}
 
   [[nodiscard]] torch_pipeline_description description() const override {
     return inner_->description();
@@ -59,14 +68,14 @@ public:
     return inner_->check(asked);
   }
   void run_together(std::span<grouped_request> group, const group_options& how) const override {
-    const auto breaks = --left_ == 0;
+    auto breaks = --left_ == 0;
     if (breaks && when_ == moment::before_its_gathers)
       break_down();
     auto breaking = how;
     breaking.step_ended = [&] {
       if (how.step_ended)
         how.step_ended();
-      if (breaks && when_ == moment::in_a_step)
+      if (when_ == moment::in_a_step && std::exchange(breaks, false))
         break_down();
     };
     inner_->run_together(group, breaking);
@@ -80,15 +89,18 @@ public:
   }
 
 private:
-  [[noreturn]] static void break_down() {
+  void break_down() const {
     std::this_thread::sleep_for(100ms); // The others come to where they wait.
     std::cerr << "the model breaks\n";
-    throw std::runtime_error("no such luck");
+    if (how_ == harm::throws)
+      throw std::runtime_error("no such luck");
+    static_cast<void>(::raise(SIGSTOP));
   }
 
   std::unique_ptr<diffusion_model> inner_;
   mutable int left_;
   moment when_;
+  harm how_;
 };
 
 /// Which rank breaks, and when.
@@ -97,6 +109,7 @@ struct breakage {
   int run = 1;
   moment when{};
   bool series = false; ///< There are three requests, and a warm-up.
+  harm how = harm::throws;
 };
 
 run_options options_of(const std::string& device, const breakage& what,
@@ -126,7 +139,8 @@ std::vector<rank_outcome> run(const run_options& options, const breakage& what) 
   for (std::size_t i = 0; i != outcomes.size(); ++i) {
     auto& own = setup.here[i];
     if (own.number == what.rank)
-      own.model = std::make_unique<breaking_model>(std::move(own.model), what.run, what.when);
+      own.model =
+          std::make_unique<breaking_model>(std::move(own.model), what.run, what.when, what.how);
     threads.emplace_back(
         [&, i] { outcomes[i] = run_rank(options, setup, setup.here[i], interrupt, nullptr); });
   }
@@ -170,13 +184,15 @@ TEST_CASE("a request that throws in the model of one rank ends the run of all wi
 
 constexpr auto breakage_variable = "FERRY_TEST_BREAKAGE";
 
-/// A rank of the test below, in a process of its own.
+/// A rank of the tests below, in a process of its own.
 TEST_CASE("a rank that a test started", "[.rank]") {
   std::istringstream words(std::getenv(breakage_variable));
   breakage what;
   int when = 0;
-  words >> what.rank >> what.run >> when >> what.series;
+  int how = 0;
+  words >> what.rank >> what.run >> when >> what.series >> how;
   what.when = static_cast<moment>(when);
+  what.how = static_cast<harm>(how);
   const test::scratch_directory scratch;
 
   const auto outcome = run(options_of("host", what, scratch), what).front();
@@ -185,16 +201,13 @@ TEST_CASE("a rank that a test started", "[.rank]") {
   CHECK(outcome.thrown);
 }
 
-TEST_CASE("a request that throws in the model of one process ends those of all with its cause and "
-          "number, wherever the others wait",
-          "[app][ranks][faults]") {
-  const auto what = GENERATE(from_range(std::vector{breakages[1], breakages[2], breakages[5]}));
-  CAPTURE(what.rank, what.run, static_cast<int>(what.when), what.series);
+/// Starts three processes that are ranks, of which one breaks, and waits until it does.
+std::vector<std::unique_ptr<test::running_program>> start(const breakage& what) {
   const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
   const auto port = std::to_string(test::free_port());
   std::ostringstream words;
   words << breakage_variable << '=' << what.rank << ' ' << what.run << ' '
-        << static_cast<int>(what.when) << ' ' << what.series;
+        << static_cast<int>(what.when) << ' ' << what.series << ' ' << static_cast<int>(what.how);
   std::vector<std::unique_ptr<test::running_program>> ranks;
   for (const std::string rank : {"0", "1", "2"})
     ranks.push_back(std::make_unique<test::running_program>(
@@ -203,10 +216,19 @@ TEST_CASE("a request that throws in the model of one process ends those of all w
                                  "LOCAL_WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1",
                                  "MASTER_PORT=" + port, words.str()},
         self));
-
   ranks[static_cast<std::size_t>(what.rank)]->wait_until_it_says("the model breaks");
+  return ranks;
+}
+
+TEST_CASE("a request that throws in the model of one process ends those of all with its cause and "
+          "number, wherever the others wait",
+          "[app][ranks][faults]") {
+  const auto what = GENERATE(from_range(std::vector{breakages[1], breakages[2], breakages[5]}));
+  CAPTURE(what.rank, what.run, static_cast<int>(what.when), what.series);
+
+  const auto ranks = start(what);
   const auto begun = std::chrono::steady_clock::now();
-  for (auto& each : ranks) {
+  for (const auto& each : ranks) {
     const auto done = each->finish();
     INFO(done.out);
     CHECK(done.code == 0);
@@ -215,6 +237,52 @@ TEST_CASE("a request that throws in the model of one process ends those of all w
   }
 
   CHECK(std::chrono::steady_clock::now() - begun < 10s);
+}
+
+/// Lets a stopped process go on, by itself after 10 s.
+class stopped_process {
+public:
+  explicit stopped_process(test::running_program& process)
+      : waking_(std::async(std::launch::async, [&process, told = told_.get_future()] {
+          const auto in_time = told.wait_for(10s) == std::future_status::ready;
+          process.send(SIGCONT);
+          return in_time;
+        })) {}
+
+  /// Returns whether it was still stopped.
+  bool wake() {
+    told_.set_value();
+    return waking_.get();
+  }
+
+private:
+  std::promise<void> told_;
+  std::future<bool> waking_;
+};
+
+TEST_CASE(
+    "an interrupt of one process ends it at once, and the others with its number, wherever it "
+    "waits for a rank that comes to no end",
+    "[app][ranks][faults]") {
+  const auto interrupted = GENERATE(0U, 1U);
+  auto what = GENERATE(from_range(std::vector<breakage>{
+      {.rank = 2, .run = 1, .when = moment::before_its_gathers, .series = true}, // The warm-up.
+      {.rank = 2, .run = 2, .when = moment::in_a_step, .series = true},
+      {.rank = 2, .run = 2, .when = moment::behind_its_gathers, .series = true}, // The next wave.
+      {.rank = 2, .run = 4, .when = moment::behind_its_gathers, .series = true}, // The end.
+  }));
+  what.how = harm::stops;
+  CAPTURE(interrupted, what.run, static_cast<int>(what.when));
+  const auto ranks = start(what);
+  stopped_process last(*ranks[2]);
+
+  ranks[interrupted]->send(SIGTERM);
+
+  const auto cause = "(rank " + std::to_string(interrupted) + ")";
+  CHECK_THAT(ranks[interrupted]->finish().err, Contains("the run was interrupted " + cause));
+  CHECK(last.wake());
+  CHECK_THAT(ranks[1 - interrupted]->finish().err, Contains("the run was interrupted " + cause));
+  CHECK_THAT(ranks[2]->finish().err, Contains(cause));
 }
 
 } // namespace

@@ -160,6 +160,27 @@ TEST_CASE("a request that fails is ended and the others run", "[app][run_request
   check_nothing_is_left(tiny.through);
 }
 
+TEST_CASE("what ends the run of all ranks names the request of a group that failed",
+          "[app][run_requests]") {
+  streamed_tiny tiny(layer);
+  interrupt_watch watch;
+  const watched_model model(*tiny.model, [](const request& asked) {
+    if (asked.seed == 1)
+      throw std::runtime_error("no such luck");
+  });
+  const run_context where = {.model = model,
+                             .target = *tiny.device,
+                             .interrupt = watch,
+                             .through = &tiny.through,
+                             .in_waves = true,
+                             .reference = nullptr,
+                             .title = "",
+                             .passes_per_fetch = 6,
+                             .keep = {}};
+
+  CHECK_THROWS_WITH(run_requests(three_requests(), where), Contains("r.jsonl:2: no such luck"));
+}
+
 /// The small Wan pipeline, offloaded to the host device.
 struct hosted_tiny {
   explicit hosted_tiny(const std::string& config) {
