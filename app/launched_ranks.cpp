@@ -21,11 +21,7 @@ namespace ferry {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
-
 constexpr nanoseconds patience_to_tell = std::chrono::seconds(10);
-/// For others of whom a rank beyond its world does not know whether there are any.
-constexpr nanoseconds patience_of_misplaced = std::chrono::seconds(2);
 
 /// Returns "rank=1 of=3".
 std::string in_words(const launched_rank& self) {
@@ -33,7 +29,9 @@ std::string in_words(const launched_rank& self) {
 }
 
 /// Compares what each rank says under a name; rank 0 counts as right.
-result<void> compare(rendezvous& meeting, const std::string& name, const std::string& own) {
+/// @param other what a rank has that says something else: "another configuration"
+result<void> compare(rendezvous& meeting, const std::string& name, const std::string& own,
+                     const std::string& other) {
   const auto said = meeting.meet(name, as_contribution(own), patience_to_join);
   if (!said)
     return tl::unexpected(said.error());
@@ -42,7 +40,7 @@ result<void> compare(rendezvous& meeting, const std::string& name, const std::st
     if (const auto how = member_differences(as_text((*said)[rank]), first); !how.empty())
       return tl::unexpected(failure{.code = errc::invalid_config,
                                     .detail = "the ranks differ: rank " + std::to_string(rank) +
-                                              " has " + name + " with " + how,
+                                              " has " + other + ": " + how,
                                     .rank = static_cast<int>(rank)});
   return {};
 }
@@ -67,15 +65,14 @@ launched_ranks::launched_ranks(nanoseconds patience)
   if (!self_ || !*self_)
     return;
   const auto& self = **self_;
-  const auto to_reach =
-      std::min(patience, beyond_world(self) ? patience_of_misplaced : patience_to_tell);
-  const auto until = clock::now() + to_reach;
+  const auto to_reach = std::min(patience, patience_to_tell);
   log(log_level::info, "ferry.app",
       "reach ranks " + in_words(self) + " at=" + self.address + ":" + std::to_string(self.port));
   store_ = open_tcp_store(self, to_reach);
   if (!store_) {
     // Only who did not answer in time may answer yet.
-    patience_ = clock::now() < until ? nanoseconds::zero() : patience - patience_to_tell;
+    patience_ =
+        store_.error().code == errc::deadline_exceeded ? patience - to_reach : nanoseconds::zero();
     return;
   }
   if (beyond_world(self))
@@ -102,7 +99,7 @@ result<std::unique_ptr<rendezvous>> launched_ranks::meet(const launched_rank& se
 }
 
 result<std::optional<rank_group>> launched_ranks::join(device& target, const offload_config& config,
-                                                       const std::string& request) {
+                                                       const std::string& requests) {
   if (!self_)
     return tl::unexpected(self_.error());
   if (!*self_)
@@ -114,9 +111,10 @@ result<std::optional<rank_group>> launched_ranks::join(device& target, const off
     return tl::unexpected(meeting.error());
   log(log_level::info, "ferry.app", "join ranks " + in_words(self));
   // Also those that offload nothing: they would be missed by those that do.
-  if (auto same = compare(**meeting, "configuration", to_json(config)); !same)
+  if (auto same = compare(**meeting, "configuration", to_json(config), "another configuration");
+      !same)
     return tl::unexpected(same.error());
-  if (auto same = compare(**meeting, "request", request); !same)
+  if (auto same = compare(**meeting, "requests", requests, "other requests"); !same)
     return tl::unexpected(same.error());
   const auto shared = std::shared_ptr<rendezvous>(std::move(*meeting));
   auto* const gpu = dynamic_cast<cuda_device*>(&target);

@@ -45,12 +45,12 @@ public:
   /// Joins the others, which waits for them, and compares what they are to do. Nothing, if there
   /// are no others.
   /// @param config compared first
-  /// @param request what the requests must have in common, a JSON object
+  /// @param requests what the requests must have in common, a JSON object
   /// @pre `target` is what `open_ranks` opened
   /// @return as of `join_launched_ranks`; `invalid_config` on all ranks, naming the members, if one
   ///         has another configuration or request
   [[nodiscard]] result<std::optional<rank_group>> join(device& target, const offload_config& config,
-                                                       const std::string& request);
+                                                       const std::string& requests);
 
   /// Tells the others that this one goes no further. That takes up to 10 s until they know.
   /// Returns the first cause, which all ranks have.

@@ -3,7 +3,9 @@
 
 #include "run_setup.hpp"
 
+#include <ferry/offload/sha256.hpp>
 #include <ferry/platform/quantity.hpp>
+#include <ferry/platform/rendezvous.hpp>
 #include <ferry/torch/torch_cuda.hpp>
 
 #include "caught.hpp"
@@ -269,6 +271,17 @@ result<run_setup> check(const run_options& options) {
   return made;
 }
 
+/// Returns what a rank says of each of its requests: of many only a digest, as a meeting carries
+/// little.
+nlohmann::json in_brief(nlohmann::json list) {
+  constexpr std::size_t most_listed = 1000;
+  if (list.size() == 1)
+    return list[0];
+  if (list.size() > most_listed)
+    return "sha256 " + sha256(as_contribution(list.dump()));
+  return list;
+}
+
 /// Returns what the requests of ranks that share weights must have in common: all run the same
 /// blocks in the same order.
 std::string shared_by_requests(const run_options& options, const run_setup& setup) {
@@ -282,11 +295,10 @@ std::string shared_by_requests(const run_options& options, const run_setup& setu
     steps.push_back(*terms.steps);
     passes.push_back(terms.passes);
   }
-  const auto only = [](const nlohmann::json& list) { return list.size() == 1 ? list[0] : list; };
-  return nlohmann::json{{"number", setup.asked.size()},
+  return nlohmann::json{{"count", setup.asked.size()},
                         {"warms_up", options.requests.has_value()},
-                        {"steps", only(steps)},
-                        {"passes_per_step", only(passes)},
+                        {"steps", in_brief(std::move(steps))},
+                        {"passes_per_step", in_brief(std::move(passes))},
                         {"passes_per_fetch", setup.passes_per_fetch
                                                  ? nlohmann::json(*setup.passes_per_fetch)
                                                  : nlohmann::json("of one request")}}

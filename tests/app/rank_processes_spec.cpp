@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <set>
@@ -352,30 +351,46 @@ TEST_CASE("ranks of which one offloads nothing are all refused, also that one", 
 
   const auto own = rank == 1 ? "\"none\" (rank 0: \"distributed_layer_wise\")"
                              : "\"distributed_layer_wise\" (rank 0: \"none\")";
-  CHECK_THAT(said, Contains("rank 1 has configuration with"));
+  CHECK_THAT(said, Contains("rank 1 has another configuration: "));
   CHECK_THAT(said, Contains(std::string("strategy ") + own));
   CHECK_THAT(said, Contains("(rank 1)"));
 }
 
 TEST_CASE("ranks whose requests run other blocks are all refused before anything moves",
           "[app][ranks]") {
-  const test::scratch_directory scratch;
-  const auto two = (scratch.path() / "two").string();
-  std::ofstream(two) << "{}\n{}\n";
   auto [own, expected] = GENERATE(table<words, std::string>({
-      {{"--steps", "2"}, "rank 1 has request with steps 2 (rank 0: 4)"},
-      {{"--guidance", "1"}, "rank 1 has request with passes_per_step 1 (rank 0: 2)"},
+      {{"--steps", "2"}, "rank 1 has other requests: steps 2 (rank 0: 4)"},
+      {{"--guidance", "1"}, "rank 1 has other requests: passes_per_step 1 (rank 0: 2)"},
       {{"--passes-per-fetch", "1"},
-       "rank 1 has request with passes_per_fetch 1 (rank 0: \"of one request\")"},
-      {{"--requests"}, "rank 1 has request with number 2 (rank 0: 1)"},
+       "rank 1 has other requests: passes_per_fetch 1 (rank 0: \"of one request\")"},
+      {{"--requests", "{}\n{}\n"}, "rank 1 has other requests: count 2 (rank 0: 1)"},
+      {{"--requests", "{}\n"}, "rank 1 has other requests: warms_up true (rank 0: false) (rank 1)"},
   }));
+  const test::scratch_directory scratch;
   if (own.front() == "--requests")
-    own.push_back(two);
+    own.back() = scratch.write("r.jsonl", own.back()).string();
 
   const auto said = refused_alike(sharing({}), sharing(own));
 
   CHECK_THAT(said, Contains(expected));
   CHECK_THAT(said, Contains("(rank 1)"));
+}
+
+TEST_CASE("ranks with more requests than a meeting can carry are compared by a digest",
+          "[app][ranks]") {
+  const test::scratch_directory scratch;
+  std::string lines;
+  for (int i = 0; i < 1000; ++i)
+    lines += R"({"steps":1})"
+             "\n";
+  const auto shorter = scratch.write("one", lines + R"({"steps":1})").string();
+  const auto longer = scratch.write("two", lines + R"({"steps":2})").string();
+
+  const auto said =
+      refused_alike(sharing({"--requests", shorter}), sharing({"--requests", longer}));
+
+  CHECK_THAT(said, Contains("rank 1 has other requests: steps \"sha256 ") &&
+                       Contains(" (rank 0: \"sha256 ") && !Contains("passes"));
 }
 
 TEST_CASE("requests may differ in what runs the same blocks", "[app][ranks]") {
@@ -397,10 +412,30 @@ TEST_CASE("a rank beyond its world is refused by all, in its words", "[app][rank
   CHECK_THAT(done[0].err, Contains("RANK is 2; expected 0 to 1, because WORLD_SIZE is 2 (rank 2)"));
 }
 
-TEST_CASE("a rank beyond its world waits for no other", "[app][ranks]") {
-  const auto [rank, size] = GENERATE(table<std::string, std::string>({{"2", "2"}, {"1", "1"}}));
+TEST_CASE("a rank beyond its world waits for the others as one that refuses something else",
+          "[app][ranks]") {
+  const words variables{"WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                        "MASTER_PORT=" + std::to_string(test::free_port())};
+  const auto told = [&](const std::string& rank) {
+    auto all = variables;
+    all.push_back("RANK=" + rank);
+    return all;
+  };
+  test::running_program beyond(sharing({"--log-level", "info"}), told("2"));
+  beyond.wait_until_it_says("reach ranks");
+  std::this_thread::sleep_for(2500ms);
+  test::running_program first(sharing({}), told("0"));
+
+  CHECK_THAT(first.finish().err, Contains("RANK is 2; expected 0 to 1"));
+  CHECK_THAT(beyond.finish().err, Contains("RANK is 2; expected 0 to 1"));
+}
+
+TEST_CASE("a rank beyond its world waits for others no longer than there may be any",
+          "[app][ranks]") {
+  const auto [rank, size, patience] =
+      GENERATE(table<std::string, std::string, std::string>({{"2", "2", "1"}, {"1", "1", "60"}}));
   const auto begun = std::chrono::steady_clock::now();
-  test::running_program alone(sharing({}),
+  test::running_program alone(sharing({"--join-patience", patience}),
                               {"RANK=" + rank, "WORLD_SIZE=" + size, "MASTER_ADDR=127.0.0.1",
                                "MASTER_PORT=" + std::to_string(test::free_port())});
 
@@ -408,7 +443,28 @@ TEST_CASE("a rank beyond its world waits for no other", "[app][ranks]") {
 
   CHECK(std::chrono::steady_clock::now() - begun < 5s);
   CHECK(done.code == 2);
-  CHECK_THAT(done.err, Contains("RANK is " + rank + "; expected 0 to "));
+}
+
+TEST_CASE("ranks at a port that something else has all end with its number, in the same words",
+          "[app][ranks]") {
+  const test::taken_port port;
+  port.listen();
+  const auto begun = std::chrono::steady_clock::now();
+  std::vector<std::unique_ptr<test::running_program>> ranks;
+  for (const std::string rank : {"0", "1", "2"})
+    ranks.push_back(std::make_unique<test::running_program>(
+        sharing({}), words{"RANK=" + rank, "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1",
+                           "MASTER_PORT=" + std::to_string(port.number())}));
+
+  for (const auto& each : ranks) {
+    const auto done = each->finish();
+    CHECK(done.code == 1);
+    CHECK(done.err == "ferry: io_failure: port " + std::to_string(port.number()) +
+                          " of 127.0.0.1 is in use by something that is not the store of this run; "
+                          "set another MASTER_PORT, on all ranks, unless two processes are rank 0 "
+                          "(rank 0)\n");
+  }
+  CHECK(std::chrono::steady_clock::now() - begun < 10s);
 }
 
 TEST_CASE("what contradicts the launcher of one process is refused", "[app][ranks]") {
@@ -526,6 +582,37 @@ TEST_CASE("a rank that is interrupted at the vote ends at once, and the others w
   ::close(reader);
   CHECK(other.code == 1);
   CHECK_THAT(other.err, Contains("(rank " + std::to_string(rank) + ")"));
+  CHECK(ranks.left_behind() == std::set<fs::path>());
+}
+
+TEST_CASE("a rank that is interrupted while a request waits for another rank ends at once, and the "
+          "others with its number",
+          "[app][ranks]") {
+  const auto rank = GENERATE(0, 1);
+  const auto signal = GENERATE(SIGINT, SIGTERM);
+  CAPTURE(rank, signal);
+  rank_processes ranks{
+      std::vector(3, sharing({"--steps", "1000", "--size", "256x256", "--log-level", "info"}))};
+  for (int each = 0; each != 3; ++each)
+    ranks[each].wait_until_it_says("begin request");
+  ranks[2].send(SIGSTOP);
+  std::this_thread::sleep_for(300ms);
+  const auto begun = std::chrono::steady_clock::now();
+
+  ranks[rank].send(signal);
+
+  const auto done = ranks[rank].finish();
+  ranks[2].send(SIGCONT);
+  CHECK(std::chrono::steady_clock::now() - begun < at_once + 1s);
+  CHECK(done.code == 130);
+  CHECK_THAT(done.err, Catch::EndsWith("\nferry: interrupted\n"));
+  const auto cause = "(rank " + std::to_string(rank) + ")";
+  const auto other = ranks[1 - rank].finish();
+  CHECK(other.code == 1);
+  CHECK_THAT(other.err, Contains("the run was interrupted " + cause));
+  const auto last = ranks[2].finish();
+  CHECK(last.code == 1);
+  CHECK_THAT(last.err, Contains(cause));
   CHECK(ranks.left_behind() == std::set<fs::path>());
 }
 

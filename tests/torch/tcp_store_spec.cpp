@@ -9,6 +9,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <vector>
@@ -57,25 +58,53 @@ TEST_CASE("a store that nobody hosts is missed within the patience, by address",
   const auto joined = join_launched_ranks(at_port(port, 1, 2), brief);
 
   REQUIRE_FALSE(joined);
-  CHECK(joined.error().code == errc::io_failure);
+  CHECK(joined.error().code == errc::deadline_exceeded);
   CHECK(joined.error().rank == 0);
   CHECK_THAT(joined.error().detail,
              Contains("no store answers at 127.0.0.1:" + std::to_string(port) + " within 300 ms") &&
                  Contains("MASTER_PORT"));
 }
 
-TEST_CASE("a port in use is refused by the rank that hosts", "[torch][rendezvous]") {
-  const taken_port port;
-  port.listen();
+/// What has the port that ranks are to meet at.
+enum class occupant : std::uint8_t { nobody_who_speaks, store_of_another_job };
 
-  const auto joined = join_launched_ranks(at_port(port.number(), 0, 2), unlimited);
+TEST_CASE("a port that something else has is refused by all ranks in the same words",
+          "[torch][rendezvous]") {
+  const auto who = GENERATE(occupant::nobody_who_speaks, occupant::store_of_another_job);
+  const taken_port silent;
+  auto other = at_port(free_port(), 0, 2);
+  other.job = "another";
+  const auto foreign = open_tcp_store(other, unlimited);
+  auto port = other.port;
+  if (who == occupant::nobody_who_speaks) {
+    silent.listen();
+    port = silent.number();
+  }
 
-  REQUIRE_FALSE(joined);
-  CHECK(joined.error().code == errc::io_failure);
-  CHECK(joined.error().rank == 0);
-  CHECK_THAT(joined.error().detail,
-             Contains("127.0.0.1:" + std::to_string(port.number()) +
-                      ": the port is in use on this machine; set another MASTER_PORT"));
+  auto second = join_as(at_port(port, 1, 2), unlimited);
+  const auto first = join_as(at_port(port, 0, 2), unlimited).get();
+  const auto told = second.get();
+
+  REQUIRE_FALSE(first);
+  CHECK(first.error().code == errc::io_failure);
+  CHECK(first.error().rank == 0);
+  CHECK_THAT(first.error().detail, Contains("port " + std::to_string(port) +
+                                            " of 127.0.0.1 is in use by something that is not the "
+                                            "store of this run; set another MASTER_PORT"));
+  REQUIRE_FALSE(told);
+  CHECK(told.error() == first.error());
+}
+
+TEST_CASE("a second rank 0 is refused and disturbs nobody", "[torch][rendezvous]") {
+  const auto port = free_port();
+  const auto host = open_tcp_store(at_port(port, 0, 2), unlimited);
+  const auto failed = std::array<std::string, 1>{"failed"};
+
+  const auto second = open_tcp_store(at_port(port, 0, 2), unlimited);
+
+  REQUIRE_FALSE(second);
+  CHECK_THAT(second.error().detail, Contains("unless two processes are rank 0"));
+  CHECK_FALSE((*host)->await(failed, nanoseconds::zero()));
 }
 
 TEST_CASE("somebody else at the port who never speaks is missed within the patience",

@@ -9,12 +9,14 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -29,6 +31,12 @@ using clock = std::chrono::steady_clock;
 using octets = std::vector<std::uint8_t>;
 
 constexpr auto ask_every = milliseconds(2);
+/// A store answers a new connection within milliseconds.
+constexpr auto longest_greeting = std::chrono::seconds(5);
+/// For a look at a store that is somebody else's.
+constexpr auto brief_visit = milliseconds(500);
+/// What the store of rank 0 holds from its begin.
+constexpr auto hosted_key = "hosted";
 
 /// Precedes every value, so that a rank can tell its own from an equal one of another.
 using authorship = std::array<std::uint64_t, 2>;
@@ -64,6 +72,20 @@ failure unanswered(const launched_rank& self, nanoseconds patience) {
                         (self.agent_hosts ? "the launcher" : "rank 0") + " runs");
 }
 
+failure missed(const launched_rank& self, nanoseconds patience) {
+  auto reason = unanswered(self, patience);
+  reason.code = errc::deadline_exceeded;
+  return reason;
+}
+
+/// Says the same to whoever cannot host the store and to those who find something else there.
+failure occupied(const launched_rank& self) {
+  return lost(self, "port " + std::to_string(self.port) + " of " + self.address +
+                        " is in use by something that is not the store of this run; set another "
+                        "MASTER_PORT, on all ranks" +
+                        (self.agent_hosts ? "" : ", unless two processes are rank 0"));
+}
+
 /// Silences c10d, which writes backtraces of what it throws as well; what it throws is told.
 /// Whoever sets TORCH_CPP_LOG_LEVEL wants to see them.
 void silence_c10d() {
@@ -83,19 +105,19 @@ auto translated(const launched_rank& self, const std::string& what, const Call& 
   } catch (const ferry_error&) {
     throw;
   } catch (const std::exception& error) {
-    auto detail = failure_of(error).detail;
-    if (detail.find("EADDRINUSE") != std::string::npos)
-      detail = "the port is in use on this machine; set another MASTER_PORT, on all ranks, unless "
-               "two processes are rank 0";
-    throw ferry_error(lost(self, what + ": " + detail));
+    throw ferry_error(lost(self, what + ": " + failure_of(error).detail));
   }
+}
+
+bool hosts(const launched_rank& self) noexcept {
+  return self.rank == 0 && !self.agent_hosts;
 }
 
 class tcp_store final : public key_value_store {
 public:
   tcp_store(const launched_rank& self, nanoseconds patience);
 
-  bool hosted_here() const noexcept override { return self_.rank == 0 && !self_.agent_hosts; }
+  bool hosted_here() const noexcept override { return hosts(self_); }
   bool offer(const std::string& key, const_bytes value) override;
   bool await(std::span<const std::string> keys, nanoseconds patience) override;
   std::vector<std::byte> read(const std::string& key) override;
@@ -112,6 +134,9 @@ private:
     return std::move(*answer);
   }
   [[nodiscard]] std::string full(const std::string& key) const;
+  [[nodiscard]] std::shared_ptr<c10d::TCPStore> begin();
+  [[nodiscard]] std::shared_ptr<c10d::TCPStore> connect();
+  [[nodiscard]] std::shared_ptr<c10d::TCPStore> open(bool as_host, nanoseconds patience);
 
   launched_rank self_;
   nanoseconds patience_;
@@ -122,26 +147,56 @@ private:
 tcp_store::tcp_store(const launched_rank& self, nanoseconds patience)
     : self_(self), patience_(patience) {
   silence_c10d();
-  const auto hosts = hosted_here();
-  const auto deadline = clock::now() + patience;
-  if (!hosts && !await_listener(self.address, self.port, patience))
-    throw ferry_error(unanswered(self, patience));
+  store_ = hosted_here() ? begin() : connect();
+}
 
+std::shared_ptr<c10d::TCPStore> tcp_store::open(bool as_host, nanoseconds patience) {
   auto options = c10d::TCPStoreOptions();
-  options.port = self.port;
-  options.isServer = hosts;
+  options.port = self_.port;
+  options.isServer = as_host;
   options.waitWorkers = false;
   options.timeout = std::chrono::ceil<milliseconds>(patience);
-  const auto open = [address = self.address, options] {
-    return std::make_shared<c10d::TCPStore>(address, options);
-  };
-  const auto what =
-      hosts ? "rank 0 cannot host what ranks meet at, on " : "cannot connect to the store at ";
-  auto opened = translated(self, what + place(self),
-                           [&] { return thread_.call(open, deadline - clock::now()); });
-  if (!opened)
-    throw ferry_error(unanswered(self, patience));
-  store_ = std::move(*opened);
+  return thread_
+      .call([address = self_.address,
+             options] { return std::make_shared<c10d::TCPStore>(address, options); },
+            patience)
+      .value_or(nullptr);
+}
+
+std::shared_ptr<c10d::TCPStore> tcp_store::begin() {
+  try {
+    const auto what = "rank 0 cannot host what ranks meet at, on " + place(self_);
+    if (auto opened = translated(self_, what, [&] { return open(true, patience_); }))
+      return opened;
+  } catch (const ferry_error& error) {
+    if (error.reason().detail.find("EADDRINUSE") != std::string::npos)
+      throw ferry_error(occupied(self_));
+    throw;
+  }
+  throw ferry_error(missed(self_, patience_));
+}
+
+std::shared_ptr<c10d::TCPStore> tcp_store::connect() {
+  const auto deadline = clock::now() + patience_;
+  if (!await_listener(self_.address, self_.port, patience_))
+    throw ferry_error(missed(self_, patience_));
+  const auto left = deadline - clock::now();
+  const auto what = "cannot connect to the store at " + place(self_);
+  auto lost = std::optional<failure>();
+  try {
+    if (auto opened = translated(self_, what, [&] {
+          return open(false, std::min<nanoseconds>(left, longest_greeting));
+        }))
+      return opened;
+  } catch (const ferry_error& error) {
+    lost = error.reason();
+  }
+  if (clock::now() >= deadline)
+    throw ferry_error(missed(self_, patience_));
+  // A store that has gone meanwhile takes its listener along.
+  if (!lost || await_listener(self_.address, self_.port, nanoseconds::zero()))
+    throw ferry_error(occupied(self_));
+  throw ferry_error(*lost);
 }
 
 bool tcp_store::offer(const std::string& key, const_bytes value) {
@@ -190,13 +245,33 @@ void tell_others(key_value_store& store, const failure& cause) {
   }
 }
 
+/// Tells those who take the store at the port of `self` for that of rank 0, which cannot host one.
+/// Where it is that of another rank 0 of theirs, they are right.
+void tell_ranks_astray(const launched_rank& self, const failure& cause) {
+  auto guest = self;
+  guest.agent_hosts = true;
+  const auto hosted = std::array{std::string(hosted_key)};
+  try {
+    tcp_store theirs(guest, brief_visit);
+    if (!theirs.await(hosted, brief_visit))
+      fail_ranks(theirs, cause);
+  } catch (const ferry_error&) {
+    // No store is there: they find that themselves.
+  }
+}
+
 } // namespace
 
 result<std::shared_ptr<key_value_store>> open_tcp_store(const launched_rank& self,
                                                         nanoseconds patience) {
   try {
-    return std::make_shared<tcp_store>(self, patience);
+    auto store = std::make_shared<tcp_store>(self, patience);
+    if (store->hosted_here())
+      store->offer(hosted_key, {});
+    return store;
   } catch (const ferry_error& error) {
+    if (hosts(self))
+      tell_ranks_astray(self, error.reason());
     return tl::unexpected(error.reason());
   }
 }

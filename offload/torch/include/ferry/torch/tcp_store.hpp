@@ -20,7 +20,13 @@ namespace ferry {
 /// What libtorch logs of it is silenced for the whole process from the first call on, but for what
 /// is fatal: it writes a backtrace of each failure that is returned here. Whoever has set
 /// TORCH_CPP_LOG_LEVEL sees it.
-/// @return `io_failure` naming the address: the port is in use, or nobody answers there
+///
+/// Who finds that the port belongs to something else says the same as rank 0, which cannot host
+/// the store there: at once where that is a store too, which tells them; else after 5 s without a
+/// word of a store. Something that has the port and lets nobody connect is not told from a rank 0
+/// that has yet to start.
+/// @return naming the address: `deadline_exceeded` if nobody answers there within `patience`,
+///         `io_failure` if something else has the port, or the store is lost at once
 [[nodiscard]] result<std::shared_ptr<key_value_store>> open_tcp_store(const launched_rank& self,
                                                                       nanoseconds patience);
 
