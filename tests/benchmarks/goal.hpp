@@ -22,6 +22,8 @@ struct outcome {
 struct goal {
   std::string_view name;
   outcome (*measure)();
+  /// Measures so little that nothing follows, to see that it can be. Null: not worth having.
+  outcome (*try_out)() = nullptr;
 };
 
 outcome measure_schedule();  // P1
@@ -36,6 +38,10 @@ outcome measure_memory();    // P9
 outcome measure_exactness(); // P10
 outcome measure_growth();    // P17
 outcome measure_trace();     // trace
+
+outcome try_control();
+outcome try_exactness();
+outcome try_growth();
 
 // On a GPU.
 outcome measure_link();       // P11

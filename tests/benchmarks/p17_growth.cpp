@@ -23,8 +23,13 @@ namespace ferry::bench {
 
 namespace {
 
-constexpr int repetitions = 7;
-constexpr std::size_t uses = 20'000;
+/// How much is measured.
+struct amount {
+  int repetitions;
+  std::size_t uses;         ///< Of blocks.
+  std::size_t few_tensors;  ///< To enable.
+  std::size_t many_tensors; ///< Likewise.
+};
 
 /// Returns the processor time of this process, in seconds.
 double processor_seconds() {
@@ -38,27 +43,27 @@ std::vector<std::vector<std::size_t>> stack_of(std::size_t rings, std::size_t bl
 }
 
 /// Returns the processor time a block use costs, in microseconds.
-double block_cost(std::size_t rings, std::size_t blocks_each) {
+double block_cost(std::size_t uses, std::size_t rings, std::size_t blocks_each) {
   const auto sizes = stack_of(rings, blocks_each);
   bare_stack stack(std::make_shared<test::null_device>(), sizes, host_weights::addresses, {});
   checked(stack.through().begin_request());
-  for (std::size_t n = 0; n < std::max<std::size_t>(2 * stack.blocks(), 2'000); ++n)
+  for (std::size_t n = 0; n < std::max(2 * stack.blocks(), uses / 10); ++n)
     stack.run(static_cast<block_id>(n % stack.blocks()));
   const double before = processor_seconds();
   for (std::size_t n = 0; n < uses; ++n)
     stack.run(static_cast<block_id>(n % stack.blocks()));
-  const double cost = (processor_seconds() - before) / uses * 1e6;
+  const double cost = (processor_seconds() - before) / static_cast<double>(uses) * 1e6;
   checked(stack.through().end_request());
   return cost;
 }
 
 /// Returns the processor time a block use costs each of several ranks that are threads, in
 /// microseconds.
-double block_cost_of_ranks(std::size_t ranks) {
+double block_cost_of_ranks(std::size_t uses, std::size_t ranks) {
   const double before = processor_seconds();
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([] {
+    threads.emplace_back([uses] {
       bare_stack stack(std::make_shared<test::null_device>(), stack_of(1, 57),
                        host_weights::addresses, {});
       for (std::size_t n = 0; n < uses; ++n)
@@ -100,7 +105,8 @@ tensor_cost enable_cost(std::size_t tensors) {
 }
 
 /// Returns the median of `large() / small()`, measured one after the other.
-double ratio(const std::function<double()>& large, const std::function<double()>& small) {
+double ratio(int repetitions, const std::function<double()>& large,
+             const std::function<double()>& small) {
   std::vector<double> ratios;
   for (int i = 0; i < repetitions; ++i) {
     const double base = small();
@@ -109,28 +115,33 @@ double ratio(const std::function<double()>& large, const std::function<double()>
   return median(ratios);
 }
 
-} // namespace
-
-outcome measure_growth() {
-  const double blocks = ratio([] { return block_cost(1, 1000); }, [] { return block_cost(1, 10); });
-  const double rings =
-      std::max(ratio([] { return block_cost(4, 20); }, [] { return block_cost(1, 80); }),
-               ratio([] { return block_cost(16, 5); }, [] { return block_cost(1, 80); }));
-  const double ranks =
-      ratio([] { return block_cost_of_ranks(8); }, [] { return block_cost_of_ranks(1); });
+outcome growth(const amount& much) {
+  const auto compared = [&](const std::function<double()>& large,
+                            const std::function<double()>& small) {
+    return ratio(much.repetitions, large, small);
+  };
+  const auto of = [&](std::size_t rings, std::size_t blocks_each) {
+    return [&much, rings, blocks_each] { return block_cost(much.uses, rings, blocks_each); };
+  };
+  const auto of_ranks = [&](std::size_t ranks) {
+    return [&much, ranks] { return block_cost_of_ranks(much.uses, ranks); };
+  };
+  const double blocks = compared(of(1, 1000), of(1, 10));
+  const double rings = std::max(compared(of(4, 20), of(1, 80)), compared(of(16, 5), of(1, 80)));
+  const double ranks = compared(of_ranks(8), of_ranks(1));
   double bookkeeping = 0;
   const auto enable_many = [&] {
-    const auto many = enable_cost(100'000);
+    const auto many = enable_cost(much.many_tensors);
     bookkeeping = std::max(bookkeeping, many.bookkeeping);
     return many.enable_us;
   };
-  const auto enable_few = [] {
+  const auto enable_few = [&] {
     std::vector<double> costs;
     for (int i = 0; i < 20; ++i)
-      costs.push_back(enable_cost(1'000).enable_us);
+      costs.push_back(enable_cost(much.few_tensors).enable_us);
     return median(costs);
   };
-  const double enable = ratio(enable_many, enable_few);
+  const double enable = compared(enable_many, enable_few);
 
   outcome result;
   result.cases = {{{"case", "1000 blocks against 10"}, {"ratio", blocks}},
@@ -145,6 +156,16 @@ outcome measure_growth() {
                 " at 100000 tensors (target <= 1.3), " +
                 std::to_string(static_cast<long>(bookkeeping)) + " bytes a tensor (target <= 512)";
   return result;
+}
+
+} // namespace
+
+outcome measure_growth() {
+  return growth({.repetitions = 7, .uses = 20'000, .few_tensors = 1'000, .many_tensors = 100'000});
+}
+
+outcome try_growth() {
+  return growth({.repetitions = 1, .uses = 200, .few_tensors = 100, .many_tensors = 1'000});
 }
 
 } // namespace ferry::bench
