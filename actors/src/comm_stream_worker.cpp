@@ -14,7 +14,7 @@ namespace ferry {
 comm_stream_worker::comm_stream_worker(caf::actor_config& config, std::shared_ptr<device> owner,
                                        std::shared_ptr<communicator> ranks,
                                        copy_stream_actor copies, supervisor_actor supervisor)
-    : comm_stream_actor::base(config), owner_(std::move(owner)), ranks_(std::move(ranks)),
+    : device_worker(config, std::move(owner), "comm"), ranks_(std::move(ranks)),
       copies_(std::move(copies)), supervisor_(std::move(supervisor)) {}
 
 comm_stream_worker::behavior_type comm_stream_worker::make_behavior() {
@@ -31,10 +31,9 @@ comm_stream_worker::behavior_type comm_stream_worker::make_behavior() {
 
 // Others would wait for ever for what this rank does not send if it was ended before its time.
 void comm_stream_worker::on_exit() {
-  if (lane_)
+  if (at_work())
     ranks_->abort({errc::transfer_aborted, "comm_stream_worker ended by itself"});
-  lane_.reset();
-  through_ = nullptr;
+  stop_work();
   ranks_ = nullptr;
   copies_ = nullptr;
   supervisor_ = nullptr;
@@ -42,52 +41,24 @@ void comm_stream_worker::on_exit() {
 
 void comm_stream_worker::start(const start_child& message) {
   generation_ = message.generation;
-  lane_.emplace(*owner_);
+  go_to_work();
 }
 
 // Others would wait for what this rank sends no more.
 void comm_stream_worker::drain(const drain_child& message) {
-  if (refusal_)
+  if (refusal())
     return;
-  refusal_ = message.cause;
+  refuse(message.cause);
   if (message.failed)
     ranks_->abort(message.cause);
 }
 
-answered comm_stream_worker::release() {
-  answered last;
-  if (lane_) {
-    const host_thread::scope scope{lane_->me};
-    through_ = nullptr;
-    last.stamp = owner_->stamp();
-  }
-  lane_.reset();
-  quit();
-  return last;
-}
-
 answered comm_stream_worker::open(const open_gathers& message) {
-  if (refusal_)
-    throw ferry_error{*refusal_};
-  if (through_ != nullptr)
-    throw ferry_error{{errc::busy, "the communication worker serves a backend already"}};
-  FERRY_ASSERT(lane_.has_value());
-  const host_thread::scope scope{lane_->me, message.stamp};
-  permit_ = message.through->exchanging();
-  const auto held = permit_->begin(lane_->gathers);
-  if (!held)
-    throw ferry_error{{errc::not_enabled, "the backend was taken back before it was opened"}};
-  through_ = message.through;
+  const auto held = serve(message.through, &streaming::exchanging);
+  const host_thread::scope scope{me(), message.stamp};
   next_ = 0;
   early_.clear();
-  return {owner_->stamp()};
-}
-
-work_permit::use_lock comm_stream_worker::keep() {
-  auto held = permit_ == nullptr ? work_permit::use_lock{} : permit_->use();
-  if (!held)
-    through_ = nullptr;
-  return held;
+  return {owner().stamp()};
 }
 
 void comm_stream_worker::gather(const gather_piece& message) {
@@ -102,17 +73,17 @@ void comm_stream_worker::gather(const gather_piece& message) {
     // A call that the group refuses tells less of the cause than the group does.
     if (!enqueued)
       fail(about(ranks_->asynchronous_failure().value_or(enqueued.error()),
-                 through_->at(piece.block).path));
+                 through()->at(piece.block).path));
   }
 }
 
 void comm_stream_worker::enqueue(const gather_piece& piece) {
-  const host_thread::scope scope{lane_->me, piece.stamp};
-  const auto& manifest = *through_->at(piece.block).gather->manifest;
+  const host_thread::scope scope{me(), piece.stamp};
+  const auto& manifest = *through()->at(piece.block).gather->manifest;
   const auto& chunk = manifest.chunks[piece.chunk];
-  auto& slot = through_->at(piece.slot);
-  auto& input = through_->input(piece.sequence);
-  auto& comm = *lane_->gathers;
+  auto& slot = through()->at(piece.slot);
+  auto& input = through()->input(piece.sequence);
+  auto& comm = own_stream();
   comm.wait(input.landed, gather_waits_fetch);
   if (piece.after_last_use)
     comm.wait(slot.last_use, gather_waits_last_use);
@@ -122,38 +93,33 @@ void comm_stream_worker::enqueue(const gather_piece& piece) {
                       .block = static_cast<std::uint32_t>(piece.block),
                       .ticket = piece.generation});
   comm.record(input.sent);
-  through_->count_gather(chunk.local * manifest.ranks);
+  through()->count_gather(chunk.local * manifest.ranks);
   const auto last = piece.chunk + 1 == manifest.chunks.size();
   if (last)
     comm.record(slot.ready);
-  auto known = owner_->stamp();
+  auto known = owner().stamp();
   tell(this, copies_, piece_sent{piece.sequence, known});
   if (last)
-    through_->board().publish(piece.slot, piece.generation, std::move(known));
+    through()->board().publish(piece.slot, piece.generation, std::move(known));
 }
 
 answered comm_stream_worker::drain(const drain_gathers& message) {
   const auto held = keep();
-  if (through_ == nullptr)
-    throw ferry_error{{errc::not_enabled, "the communication worker serves no backend"}};
-  const host_thread::scope scope{lane_->me, message.stamp};
-  lane_->gathers->record(through_->gathers_drained());
-  return {owner_->stamp()};
+  check_open();
+  const host_thread::scope scope{me(), message.stamp};
+  own_stream().record(through()->gathers_drained());
+  return {owner().stamp()};
 }
 
 answered comm_stream_worker::close(const close_gathers& message) {
-  if (!lane_)
-    return {};
-  const host_thread::scope scope{lane_->me, message.stamp};
-  through_ = nullptr;
   early_.clear();
-  return {owner_->stamp()};
+  return let_go(message.stamp);
 }
 
 void comm_stream_worker::fail(failure reason) {
-  refusal_ = reason;
+  refuse(reason);
   ranks_->abort(reason);
-  through_->board().fail(reason);
+  through()->board().fail(reason);
   tell(this, supervisor_, child_failed{name(), generation_, std::move(reason)});
 }
 

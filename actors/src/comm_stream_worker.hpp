@@ -7,20 +7,18 @@
 #include <ferry/messages/copy_stream.hpp>
 #include <ferry/messages/supervisor.hpp>
 #include <ferry/platform/communicator.hpp>
-#include <ferry/platform/host_thread.hpp>
-#include <ferry/platform/stream.hpp>
 
+#include "device_worker.hpp"
 #include "streaming.hpp"
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 
 namespace ferry {
 
 /// See `comm_stream_actor`.
-class comm_stream_worker final : public comm_stream_actor::base {
+class comm_stream_worker final : public device_worker<comm_stream_actor::base, streaming> {
 public:
   comm_stream_worker(caf::actor_config& config, std::shared_ptr<device> owner,
                      std::shared_ptr<communicator> ranks, copy_stream_actor copies,
@@ -31,17 +29,8 @@ public:
   void on_exit() override;
 
 private:
-  struct lane {
-    explicit lane(device& owner)
-        : me(owner, "comm_stream_worker"), gathers(std::make_shared<stream>(owner, "comm")) {}
-
-    host_thread me;
-    std::shared_ptr<stream> gathers;
-  };
-
   void start(const start_child& message);
   void drain(const drain_child& message);
-  answered release();
 
   answered open(const open_gathers& message);
   void gather(const gather_piece& message);
@@ -50,19 +39,11 @@ private:
 
   void enqueue(const gather_piece& piece);
   void fail(failure reason);
-  /// Keeps the backend while it is held. If it was taken away, lets go of it and holds nothing.
-  [[nodiscard]] work_permit::use_lock keep();
-  [[nodiscard]] bool idle() const noexcept { return through_ == nullptr || refusal_.has_value(); }
 
-  std::shared_ptr<device> owner_;
   std::shared_ptr<communicator> ranks_;
   copy_stream_actor copies_;
   supervisor_actor supervisor_;
   std::uint64_t generation_ = 0;
-  std::optional<lane> lane_;
-  std::optional<failure> refusal_;      ///< Set once drained.
-  std::shared_ptr<work_permit> permit_; ///< For `through_`.
-  std::shared_ptr<streaming> through_;
   std::uint64_t next_ = 0;                      ///< The collective to enqueue next.
   std::map<std::uint64_t, gather_piece> early_; ///< Those that came before their turn.
 };

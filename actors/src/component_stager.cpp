@@ -11,7 +11,7 @@
 namespace ferry {
 
 component_stager::component_stager(caf::actor_config& config, std::shared_ptr<device> owner)
-    : component_stager_actor::base(config), owner_(std::move(owner)) {}
+    : device_worker(config, std::move(owner), "stage") {}
 
 component_stager::behavior_type component_stager::make_behavior() {
   return {
@@ -31,76 +31,44 @@ component_stager::behavior_type component_stager::make_behavior() {
 }
 
 void component_stager::on_exit() {
-  lane_.reset();
-  through_ = nullptr;
+  stop_work();
   retention_ = nullptr;
 }
 
 void component_stager::start() {
-  lane_.emplace(*owner_);
+  go_to_work();
 }
 
 void component_stager::drain(const drain_child& message) {
-  if (refusal_)
+  if (refusal())
     return;
-  refusal_ = message.cause;
-  if (through_ != nullptr)
-    through_->board().fail(message.cause);
-}
-
-answered component_stager::release() {
-  answered last;
-  if (lane_) {
-    const host_thread::scope scope{lane_->me};
-    through_ = nullptr;
-    last.stamp = owner_->stamp();
-  }
-  lane_.reset();
-  quit();
-  return last;
+  refuse(message.cause);
+  if (through() != nullptr)
+    through()->board().fail(message.cause);
 }
 
 answered component_stager::open(const open_groups& message) {
-  if (refusal_)
-    throw ferry_error{*refusal_};
-  if (through_ != nullptr)
-    throw ferry_error{{errc::busy, "the component stager serves a backend already"}};
-  FERRY_ASSERT(lane_.has_value());
-  const host_thread::scope scope{lane_->me, message.stamp};
-  permit_ = message.through->permit();
-  const auto held = permit_->begin(lane_->copies);
-  if (!held)
-    throw ferry_error{{errc::not_enabled, "the backend was taken back before it was opened"}};
-  through_ = message.through;
+  const auto held = serve(message.through, &staging::permit);
+  const host_thread::scope scope{me(), message.stamp};
   comes_first_ = {};
   first_is_known_ = false;
-  return {owner_->stamp()};
+  return {owner().stamp()};
 }
 
 answered component_stager::drain(const drain_groups& message) {
   const auto held = keep();
-  if (through_ == nullptr)
-    throw ferry_error{{errc::not_enabled, "the component stager serves no backend"}};
-  const host_thread::scope scope{lane_->me, message.stamp};
-  lane_->copies->record(through_->drained());
-  return {owner_->stamp()};
+  check_open();
+  const host_thread::scope scope{me(), message.stamp};
+  own_stream().record(through()->drained());
+  return {owner().stamp()};
 }
 
 answered component_stager::close(const close_groups& message) {
-  if (!lane_)
+  if (!at_work())
     return {};
   const auto held = keep();
-  const host_thread::scope scope{lane_->me, message.stamp};
   tell_retention(groups_closed{});
-  through_ = nullptr;
-  return {owner_->stamp()};
-}
-
-work_permit::use_lock component_stager::keep() {
-  auto held = permit_ == nullptr ? work_permit::use_lock{} : permit_->use();
-  if (!held)
-    through_ = nullptr;
-  return held;
+  return let_go(message.stamp);
 }
 
 // One that was started again knows nothing of what is there.
@@ -112,8 +80,8 @@ void component_stager::use(const use_cache_retention& message) {
 
 std::uint64_t component_stager::staged_bytes() const {
   std::uint64_t bytes = 0;
-  if (through_ != nullptr)
-    for (const auto& each : through_->groups())
+  if (through() != nullptr)
+    for (const auto& each : through()->groups())
       if (each.stager && each.stager->loaded())
         bytes += each.stager->bytes();
   return bytes;
@@ -125,65 +93,58 @@ void component_stager::tell_retention(Message message) {
     tell(this, retention_, std::move(message));
 }
 
-void component_stager::check_open() const {
-  if (refusal_)
-    throw ferry_error{*refusal_};
-  if (through_ == nullptr)
-    throw ferry_error{{errc::not_enabled, "no backend is enabled"}};
-}
-
 void component_stager::demand(const demand_group& message) {
   const auto held = keep();
-  if (through_ == nullptr)
+  if (through() == nullptr)
     return;
   const auto brought = attempt([&] {
-    check_open();
-    const host_thread::scope scope{lane_->me, message.stamp};
-    if (!std::exchange(first_is_known_, true) && !through_->board().was_held(comes_first_))
+    check_ready();
+    const host_thread::scope scope{me(), message.stamp};
+    if (!std::exchange(first_is_known_, true) && !through()->board().was_held(comes_first_))
       comes_first_ = message.group;
     bring_in(message.group);
   });
   if (!brought)
-    through_->board().refuse(message.group, brought.error());
+    through()->board().refuse(message.group, brought.error());
 }
 
 answered component_stager::stage_in(const stage_group_in& message) {
   const auto held = keep();
-  check_open();
-  const host_thread::scope scope{lane_->me, message.stamp};
+  check_ready();
+  const host_thread::scope scope{me(), message.stamp};
   bring_in(message.group);
-  return {owner_->stamp()};
+  return {owner().stamp()};
 }
 
 answered component_stager::stage_out(const stage_group_out& message) {
   const auto held = keep();
-  check_open();
-  const host_thread::scope scope{lane_->me, message.stamp};
+  check_ready();
+  const host_thread::scope scope{me(), message.stamp};
   if (auto gone = make_leave({message.group}); !gone)
     throw ferry_error{gone.error()};
-  return {owner_->stamp()};
+  return {owner().stamp()};
 }
 
 answered component_stager::begin(const begin_request& message) {
   const auto held = keep();
-  check_open();
-  const host_thread::scope scope{lane_->me, message.stamp};
+  check_ready();
+  const host_thread::scope scope{me(), message.stamp};
   first_is_known_ = false;
-  if (!through_->empty() && through_->board().at(comes_first_) != group_board::state::held)
+  if (!through()->empty() && through()->board().at(comes_first_) != group_board::state::held)
     bring_in(comes_first_);
-  return {owner_->stamp()};
+  return {owner().stamp()};
 }
 
 answered component_stager::end(const end_request& message) {
   const auto held = keep();
-  check_open();
-  const host_thread::scope scope{lane_->me, message.stamp};
+  check_ready();
+  const host_thread::scope scope{me(), message.stamp};
   std::vector<group_id> all;
-  for (std::size_t i = 0; i != through_->groups().size(); ++i)
+  for (std::size_t i = 0; i != through()->groups().size(); ++i)
     all.push_back(group_id{static_cast<std::uint32_t>(i)});
   if (auto gone = make_leave(all); !gone)
     throw ferry_error{gone.error()};
-  return {owner_->stamp()};
+  return {owner().stamp()};
 }
 
 // One that cannot leave keeps no other. Retention is told once: it may have the device run dry.
@@ -201,8 +162,8 @@ result<void> component_stager::make_leave(const std::vector<group_id>& groups) {
 }
 
 void component_stager::bring_in(group_id group) {
-  auto& board = through_->board();
-  auto& entry = through_->at(group);
+  auto& board = through()->board();
+  auto& entry = through()->at(group);
   for (const auto other : entry.excludes)
     if (board.at(other) == group_board::state::held)
       throw ferry_error{in_use(other)};
@@ -212,39 +173,39 @@ void component_stager::bring_in(group_id group) {
   if (!known)
     return; // Held: it is there.
   const auto loaded = attempt([&] {
-    const profile_scope shown{through_->ranges(), "stage", entry.path};
-    owner_->observe(*known);
+    const profile_scope shown{through()->ranges(), "stage", entry.path};
+    owner().observe(*known);
     if (entry.stager)
-      entry.stager->load(*lane_->copies);
+      entry.stager->load(own_stream());
   });
   if (!loaded) {
     board.left(group);
     throw ferry_error{loaded.error()};
   }
-  board.arrived(group, owner_->stamp());
+  board.arrived(group, owner().stamp());
   if (entry.stager)
     tell_retention(group_staged{staged_bytes()});
 }
 
 failure component_stager::in_use(group_id group) const {
-  return {errc::busy, "'" + through_->at(group).path + "' is in use; it cannot leave the device"};
+  return {errc::busy, "'" + through()->at(group).path + "' is in use; it cannot leave the device"};
 }
 
 void component_stager::send_away(group_id group) {
-  auto& board = through_->board();
+  auto& board = through()->board();
   if (board.at(group) == group_board::state::away)
     return;
-  auto& entry = through_->at(group);
+  auto& entry = through()->at(group);
   const auto known = board.claim(group);
   if (!known)
     throw ferry_error{in_use(group)};
   const auto offloaded = attempt([&] {
-    owner_->observe(*known);
+    owner().observe(*known);
     if (entry.stager)
-      entry.stager->offload(*lane_->copies);
+      entry.stager->offload(own_stream());
   });
   if (!offloaded) {
-    board.arrived(group, owner_->stamp());
+    board.arrived(group, owner().stamp());
     throw ferry_error{offloaded.error()};
   }
   board.left(group);

@@ -5,20 +5,18 @@
 
 #include <ferry/messages/component_stager.hpp>
 #include <ferry/messages/supervisor.hpp>
-#include <ferry/platform/host_thread.hpp>
-#include <ferry/platform/stream.hpp>
 
+#include "device_worker.hpp"
 #include "staging.hpp"
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace ferry {
 
 /// See `component_stager_actor`.
-class component_stager final : public component_stager_actor::base {
+class component_stager final : public device_worker<component_stager_actor::base, staging> {
 public:
   component_stager(caf::actor_config& config, std::shared_ptr<device> owner);
 
@@ -27,17 +25,8 @@ public:
   void on_exit() override;
 
 private:
-  struct lane {
-    explicit lane(device& owner)
-        : me(owner, "component_stager"), copies(std::make_shared<stream>(owner, "stage")) {}
-
-    host_thread me;
-    std::shared_ptr<stream> copies;
-  };
-
   void start();
   void drain(const drain_child& message);
-  answered release();
 
   answered open(const open_groups& message);
   answered drain(const drain_groups& message);
@@ -55,19 +44,11 @@ private:
   template <class Message>
   void tell_retention(Message message);
 
-  void check_open() const;
   void bring_in(group_id group);
-  /// Keeps the backend while it is held. If it was taken away, lets go of it and holds nothing.
-  [[nodiscard]] work_permit::use_lock keep();
   void send_away(group_id group);
   [[nodiscard]] result<void> make_leave(const std::vector<group_id>& groups);
   [[nodiscard]] failure in_use(group_id group) const;
 
-  std::shared_ptr<device> owner_;
-  std::optional<lane> lane_;
-  std::optional<failure> refusal_;      ///< Set once drained.
-  std::shared_ptr<work_permit> permit_; ///< For `through_`.
-  std::shared_ptr<staging> through_;
   cache_retention_actor retention_; ///< Null: nobody keeps anything.
   group_id comes_first_{};          ///< In a request, as far as is known.
   bool first_is_known_ = false;     ///< Of the present request.

@@ -13,8 +13,7 @@ namespace ferry {
 
 copy_stream_worker::copy_stream_worker(caf::actor_config& config, std::shared_ptr<device> owner,
                                        supervisor_actor supervisor)
-    : copy_stream_actor::base(config), owner_(std::move(owner)),
-      supervisor_(std::move(supervisor)) {}
+    : device_worker(config, std::move(owner), "copy"), supervisor_(std::move(supervisor)) {}
 
 copy_stream_worker::behavior_type copy_stream_worker::make_behavior() {
   return {
@@ -34,8 +33,7 @@ copy_stream_worker::behavior_type copy_stream_worker::make_behavior() {
 }
 
 void copy_stream_worker::on_exit() {
-  lane_.reset();
-  through_ = nullptr;
+  stop_work();
   gathers_ = nullptr;
   packer_ = nullptr;
   drains_.clear();
@@ -44,40 +42,18 @@ void copy_stream_worker::on_exit() {
 
 void copy_stream_worker::start(const start_child& message) {
   generation_ = message.generation;
-  lane_.emplace(*owner_);
+  go_to_work();
 }
 
 void copy_stream_worker::drain(const drain_child& message) {
   const auto held = keep();
-  if (!refusal_)
-    refusal_ = message.cause;
+  refuse(message.cause);
   answer_drains();
 }
 
-answered copy_stream_worker::release() {
-  answered last;
-  if (lane_) {
-    const host_thread::scope scope{lane_->me};
-    through_ = nullptr;
-    last.stamp = owner_->stamp();
-  }
-  lane_.reset();
-  quit();
-  return last;
-}
-
 answered copy_stream_worker::open(const open_copies& message) {
-  if (refusal_)
-    throw ferry_error{*refusal_};
-  if (through_ != nullptr)
-    throw ferry_error{{errc::busy, "the copy worker serves a backend already"}};
-  FERRY_ASSERT(lane_.has_value());
-  const host_thread::scope scope{lane_->me, message.stamp};
-  permit_ = message.through->copying();
-  const auto held = permit_->begin(lane_->copies);
-  if (!held)
-    throw ferry_error{{errc::not_enabled, "the backend was taken back before it was opened"}};
-  through_ = message.through;
+  const auto held = serve(message.through, &streaming::copying);
+  const host_thread::scope scope{me(), message.stamp};
   gathers_ = message.gathers;
   ahead_ = message.pipelining == gather_pipelining::overlapped ? transfer_plan::inputs : 1;
   waiting_.clear();
@@ -87,35 +63,21 @@ answered copy_stream_worker::open(const open_copies& message) {
   patience_ = message.patience;
   first_turn_ = asked_ = copied_ = 0;
   load_residents();
-  return {owner_->stamp()};
+  return {owner().stamp()};
 }
 
 answered copy_stream_worker::reload(const reload_residents& message) {
   const auto held = keep();
-  if (refusal_)
-    throw ferry_error{*refusal_};
-  check_open();
-  const host_thread::scope scope{lane_->me, message.stamp};
+  check_ready();
+  const host_thread::scope scope{me(), message.stamp};
   load_residents();
-  return {owner_->stamp()};
-}
-
-work_permit::use_lock copy_stream_worker::keep() {
-  auto held = permit_ == nullptr ? work_permit::use_lock{} : permit_->use();
-  if (!held)
-    through_ = nullptr;
-  return held;
-}
-
-void copy_stream_worker::check_open() const {
-  if (through_ == nullptr)
-    throw ferry_error{{errc::not_enabled, "the copy worker serves no backend"}};
+  return {owner().stamp()};
 }
 
 void copy_stream_worker::load_residents() {
-  for (const auto& each : through_->residents())
+  for (const auto& each : through()->residents())
     copy_all(each.from, each.target, {.what = "load resident"});
-  lane_->copies->record(through_->residents_ready());
+  own_stream().record(through()->residents_ready());
 }
 
 void copy_stream_worker::fetch(const fetch_block& message) {
@@ -156,7 +118,7 @@ bool copy_stream_worker::done(slot_work& work) {
   if (idle())
     return true;
   if (auto* const fetched = std::get_if<fetch_block>(&work)) {
-    const auto& block = through_->at(fetched->block);
+    const auto& block = through()->at(fetched->block);
     auto all = attempt([&] {
       if (block.gather)
         return send_pieces(*fetched);
@@ -179,25 +141,25 @@ bool copy_stream_worker::done(slot_work& work) {
 }
 
 void copy_stream_worker::fetch_now(const fetch_block& message) {
-  const profile_scope shown{through_->ranges(), "fetch", through_->at(message.block).path};
-  const host_thread::scope scope{lane_->me, message.stamp};
-  auto& slot = through_->at(message.slot);
+  const profile_scope shown{through()->ranges(), "fetch", through()->at(message.block).path};
+  const host_thread::scope scope{me(), message.stamp};
+  auto& slot = through()->at(message.slot);
   wait_for_gathers();
   if (message.after_last_use)
-    lane_->copies->wait(slot.last_use, fetch_waits_last_use);
-  copy_all(through_->at(message.block).from, slot.bytes,
+    own_stream().wait(slot.last_use, fetch_waits_last_use);
+  copy_all(through()->at(message.block).from, slot.bytes,
            {.what = "fetch",
             .block = static_cast<std::uint32_t>(message.block),
             .ticket = message.generation});
-  lane_->copies->record(slot.ready);
-  through_->board().publish(message.slot, message.generation, owner_->stamp());
+  own_stream().record(slot.ready);
+  through()->board().publish(message.slot, message.generation, owner().stamp());
 }
 
 // Goes on where the last call stopped. While one buffer is copied from, the other is packed.
 bool copy_stream_worker::stage_pieces(const fetch_block& message) {
-  const auto& buffers = *through_->staging();
-  const auto pieces = buffers.pieces_of(through_->at(message.block).bytes);
-  const host_thread::scope scope{lane_->me, message.stamp};
+  const auto& buffers = *through()->staging();
+  const auto pieces = buffers.pieces_of(through()->at(message.block).bytes);
+  const host_thread::scope scope{me(), message.stamp};
   while (asked_ - first_turn_ != pieces && asked_ - copied_ != staging_buffers::count)
     ask_packer(message, asked_ - first_turn_);
   if (copied_ - first_turn_ != pieces)
@@ -207,14 +169,14 @@ bool copy_stream_worker::stage_pieces(const fetch_block& message) {
 }
 
 void copy_stream_worker::ask_packer(const fetch_block& message, std::size_t piece) {
-  const auto then = [this, message, piece, through = through_](const result<answered>& outcome) {
+  const auto then = [this, message, piece, served = through()](const result<answered>& outcome) {
     const auto held = keep();
-    if (!idle() && through == through_)
+    if (!idle() && served == through())
       packed(message, piece, outcome);
   };
   inquire(this, packer_, patience_,
           pack_piece{
-              .block = message.block, .piece = piece, .turn = asked_++, .stamp = owner_->stamp()})
+              .block = message.block, .piece = piece, .turn = asked_++, .stamp = owner().stamp()})
       .then([then](const answered& answer) { then(answer); },
             [then](const caf::error& reason) { then(tl::unexpected(to_failure(reason))); });
 }
@@ -227,56 +189,56 @@ void copy_stream_worker::packed(const fetch_block& message, std::size_t piece,
     return outcome.map([&](const answered& known) { copy_piece(message, piece, known.stamp); });
   });
   if (!copied)
-    fail(about(std::move(copied.error()), through_->at(message.block).path));
+    fail(about(std::move(copied.error()), through()->at(message.block).path));
   go_on();
   answer_drains();
 }
 
 void copy_stream_worker::copy_piece(const fetch_block& message, std::size_t piece,
                                     const causal_stamp& packed) {
-  const profile_scope shown{through_->ranges(), "fetch", through_->at(message.block).path};
-  const host_thread::scope scope{lane_->me, packed};
-  auto& slot = through_->at(message.slot);
-  auto& buffers = *through_->staging();
-  const auto bytes = through_->at(message.block).bytes;
+  const profile_scope shown{through()->ranges(), "fetch", through()->at(message.block).path};
+  const host_thread::scope scope{me(), packed};
+  auto& slot = through()->at(message.slot);
+  auto& buffers = *through()->staging();
+  const auto bytes = through()->at(message.block).bytes;
   if (piece == 0) {
     wait_for_gathers();
     if (message.after_last_use)
-      lane_->copies->wait(slot.last_use, fetch_waits_last_use);
+      own_stream().wait(slot.last_use, fetch_waits_last_use);
   }
-  buffers.copy(copied_, buffers.piece(bytes, piece), slot.bytes, *lane_->copies,
+  buffers.copy(copied_, buffers.piece(bytes, piece), slot.bytes, own_stream(),
                {.what = "fetch",
                 .block = static_cast<std::uint32_t>(message.block),
                 .ticket = message.generation});
   ++copied_;
   if (piece + 1 != buffers.pieces_of(bytes))
     return;
-  lane_->copies->record(slot.ready);
-  through_->board().publish(message.slot, message.generation, owner_->stamp());
+  own_stream().record(slot.ready);
+  through()->board().publish(message.slot, message.generation, owner().stamp());
 }
 
 // Goes on where the last call stopped: `pieces_` tells which piece comes next.
 bool copy_stream_worker::send_pieces(fetch_block& message) {
-  const auto& block = through_->at(message.block);
-  const profile_scope shown{through_->ranges(), "fetch", block.path};
+  const auto& block = through()->at(message.block);
+  const profile_scope shown{through()->ranges(), "fetch", block.path};
   const auto& chunks = block.gather->manifest->chunks;
-  const host_thread::scope scope{lane_->me, message.stamp};
+  const host_thread::scope scope{me(), message.stamp};
   for (auto chunk = pieces_ - message.sequence; chunk < chunks.size(); ++chunk) {
     if (pieces_ - sent_ == ahead_)
       return false;
     if (pieces_ >= ahead_)
       wait_for_gather(pieces_ - ahead_);
-    auto& input = through_->input(pieces_);
+    auto& input = through()->input(pieces_);
     for (const auto& each : block.gather->shard->segments(chunks[chunk]))
-      lane_->copies->copy({.target = input.bytes.subspan(each.offset - chunks[chunk].shard_offset,
-                                                         each.source.size()),
-                           .source = each.source,
-                           .to = memory_kind::device,
-                           .from = each.kind,
-                           .tag = {.what = "fetch shard",
-                                   .block = static_cast<std::uint32_t>(message.block),
-                                   .ticket = message.generation}});
-    lane_->copies->record(input.landed);
+      own_stream().copy({.target = input.bytes.subspan(each.offset - chunks[chunk].shard_offset,
+                                                       each.source.size()),
+                         .source = each.source,
+                         .to = memory_kind::device,
+                         .from = each.kind,
+                         .tag = {.what = "fetch shard",
+                                 .block = static_cast<std::uint32_t>(message.block),
+                                 .ticket = message.generation}});
+    own_stream().record(input.landed);
     tell(this, gathers_,
          gather_piece{.block = message.block,
                       .slot = message.slot,
@@ -284,19 +246,19 @@ bool copy_stream_worker::send_pieces(fetch_block& message) {
                       .chunk = static_cast<std::uint32_t>(chunk),
                       .sequence = pieces_++,
                       .after_last_use = message.after_last_use && chunk == 0,
-                      .stamp = owner_->stamp()});
+                      .stamp = owner().stamp()});
     gathered_last_ = true;
   }
   return true;
 }
 
 void copy_stream_worker::discard_now(const discard_slot& message) {
-  const host_thread::scope scope{lane_->me, message.stamp};
-  auto& slot = through_->at(message.slot);
+  const host_thread::scope scope{me(), message.stamp};
+  auto& slot = through()->at(message.slot);
   wait_for_gathers();
   // The fetch that waited for it may have failed to come.
-  lane_->copies->wait(slot.last_use, fetch_waits_last_use);
-  lane_->copies->discard(slot.bytes, {.what = "discard"});
+  own_stream().wait(slot.last_use, fetch_waits_last_use);
+  own_stream().discard(slot.bytes, {.what = "discard"});
 }
 
 // The communication stream may still write to the slot that comes next. @pre all are enqueued
@@ -307,24 +269,24 @@ void copy_stream_worker::wait_for_gathers() {
 }
 
 void copy_stream_worker::wait_for_gather(std::uint64_t piece) {
-  owner_->observe(known_[piece % known_.size()]);
-  lane_->copies->wait(through_->input(piece).sent, fetch_waits_gather);
+  owner().observe(known_[piece % known_.size()]);
+  own_stream().wait(through()->input(piece).sent, fetch_waits_gather);
 }
 
 void copy_stream_worker::copy_all(streaming::sources from, mutable_bytes target,
                                   operation_tag tag) {
   for (const auto& each : from)
-    lane_->copies->copy({.target = target.subspan(each.offset, each.source.size()),
-                         .source = each.source,
-                         .to = memory_kind::device,
-                         .from = each.kind,
-                         .tag = tag});
+    own_stream().copy({.target = target.subspan(each.offset, each.source.size()),
+                       .source = each.source,
+                       .to = memory_kind::device,
+                       .from = each.kind,
+                       .tag = tag});
 }
 
 caf::result<answered> copy_stream_worker::drain(const drain_copies& message) {
   const auto held = keep();
   check_open();
-  if (refusal_ || waiting_.empty())
+  if (refusal() || waiting_.empty())
     return record_drained(message.stamp);
   drains_.push_back({message.stamp, make_response_promise<answered>()});
   return drains_.back().promise;
@@ -332,7 +294,7 @@ caf::result<answered> copy_stream_worker::drain(const drain_copies& message) {
 
 // What waits for gathers that never come is not done any more.
 void copy_stream_worker::answer_drains() {
-  if (!refusal_ && !waiting_.empty())
+  if (!refusal() && !waiting_.empty())
     return;
   for (auto& each : std::exchange(drains_, {})) {
     auto recorded = attempt([&] { return record_drained(each.stamp); });
@@ -345,26 +307,25 @@ void copy_stream_worker::answer_drains() {
 
 answered copy_stream_worker::record_drained(const causal_stamp& stamp) {
   check_open();
-  const host_thread::scope scope{lane_->me, stamp};
-  lane_->copies->record(through_->drained());
-  return {owner_->stamp()};
+  const host_thread::scope scope{me(), stamp};
+  own_stream().record(through()->drained());
+  return {owner().stamp()};
 }
 
 answered copy_stream_worker::close(const close_copies& message) {
-  if (!lane_)
+  if (!at_work())
     return {};
-  const host_thread::scope scope{lane_->me, message.stamp};
-  through_ = nullptr;
+  auto closed = let_go(message.stamp);
   gathers_ = nullptr;
   packer_ = nullptr;
   waiting_.clear();
   answer_drains();
-  return {owner_->stamp()};
+  return closed;
 }
 
 void copy_stream_worker::fail(failure reason) {
-  refusal_ = reason;
-  through_->board().fail(reason);
+  refuse(reason);
+  through()->board().fail(reason);
   tell(this, supervisor_, child_failed{name(), generation_, std::move(reason)});
 }
 

@@ -8,9 +8,8 @@
 #include <ferry/messages/errc.hpp>
 #include <ferry/messages/host_packer.hpp>
 #include <ferry/messages/supervisor.hpp>
-#include <ferry/platform/host_thread.hpp>
-#include <ferry/platform/stream.hpp>
 
+#include "device_worker.hpp"
 #include "streaming.hpp"
 
 #include <array>
@@ -19,14 +18,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <variant>
 #include <vector>
 
 namespace ferry {
 
 /// See `copy_stream_actor`.
-class copy_stream_worker final : public copy_stream_actor::base {
+class copy_stream_worker final : public device_worker<copy_stream_actor::base, streaming> {
 public:
   copy_stream_worker(caf::actor_config& config, std::shared_ptr<device> owner,
                      supervisor_actor supervisor);
@@ -36,17 +34,8 @@ public:
   void on_exit() override;
 
 private:
-  struct lane {
-    explicit lane(device& owner)
-        : me(owner, "copy_stream_worker"), copies(std::make_shared<stream>(owner, "copy")) {}
-
-    host_thread me;
-    std::shared_ptr<stream> copies;
-  };
-
   void start(const start_child& message);
   void drain(const drain_child& message);
-  answered release();
 
   answered open(const open_copies& message);
   answered reload(const reload_residents& message);
@@ -75,21 +64,12 @@ private:
   [[nodiscard]] answered record_drained(const causal_stamp& stamp);
   void wait_for_gathers();
   void wait_for_gather(std::uint64_t piece);
-  void check_open() const;
   void load_residents();
   void copy_all(streaming::sources from, mutable_bytes target, operation_tag tag);
   void fail(failure reason);
-  /// Keeps the backend while it is held. If it was taken away, lets go of it and holds nothing.
-  [[nodiscard]] work_permit::use_lock keep();
-  [[nodiscard]] bool idle() const noexcept { return through_ == nullptr || refusal_.has_value(); }
 
-  std::shared_ptr<device> owner_;
   supervisor_actor supervisor_;
   std::uint64_t generation_ = 0;
-  std::optional<lane> lane_;
-  std::optional<failure> refusal_;      ///< Set once drained.
-  std::shared_ptr<work_permit> permit_; ///< For `through_`.
-  std::shared_ptr<streaming> through_;
 
   // Gathers of the open backend.
   struct drain_request {

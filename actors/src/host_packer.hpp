@@ -5,17 +5,16 @@
 
 #include <ferry/messages/host_packer.hpp>
 #include <ferry/messages/supervisor.hpp>
-#include <ferry/platform/host_thread.hpp>
 
+#include "device_worker.hpp"
 #include "streaming.hpp"
 
 #include <memory>
-#include <optional>
 
 namespace ferry {
 
 /// See `host_packer_actor`.
-class host_packer final : public host_packer_actor::base {
+class host_packer final : public device_worker<host_packer_actor::base, streaming> {
 public:
   host_packer(caf::actor_config& config, std::shared_ptr<device> owner);
 
@@ -26,22 +25,11 @@ public:
 private:
   void start();
   void drain(const drain_child& message);
-  answered release();
 
   answered open(const open_packing& message);
   answered pack(const pack_piece& message);
   answered drain(const drain_packing& message);
   answered close(const close_packing& message);
-
-  void check_open() const;
-  /// Keeps the backend while it is held. If it was taken away, lets go of it and holds nothing.
-  [[nodiscard]] work_permit::use_lock keep();
-
-  std::shared_ptr<device> owner_;
-  std::optional<host_thread> me_;
-  std::optional<failure> refusal_;      ///< Set once drained.
-  std::shared_ptr<work_permit> permit_; ///< For `through_`.
-  std::shared_ptr<streaming> through_;
 };
 
 } // namespace ferry
