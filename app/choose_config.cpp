@@ -7,7 +7,9 @@
 #include <ferry/torch/torch_pipeline.hpp>
 
 #include "plan_rates.hpp"
+#include "request_terms.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -19,6 +21,18 @@ constexpr std::size_t bytes_in_mib = std::size_t{1} << 20;
 
 bool gathers(const planned_configuration& plan) {
   return plan.config.uses_allgather(component_name::dit);
+}
+
+/// Returns how many passes may share a fetch: what was typed, or what all requests have together
+/// where that is less.
+std::optional<std::size_t> most_passes(const run_options& options, const diffusion_model& model,
+                                       const std::vector<asked_request>& asked) {
+  if (!options.passes_per_fetch)
+    return std::nullopt;
+  std::size_t all = 0;
+  for (const auto& each : asked)
+    all += terms_of(model, each.what).passes;
+  return std::min(*options.passes_per_fetch, all);
 }
 
 } // namespace
@@ -39,6 +53,11 @@ std::string options_text(const planned_configuration& plan, std::size_t ranks) {
   if (plan.passes_per_fetch != plan.passes_of_step)
     text += " --passes-per-fetch " + std::to_string(plan.passes_per_fetch);
   return text;
+}
+
+void warn_of_unplanned(const std::optional<std::string>& model) {
+  for (const auto& key : keys_without_effect(model))
+    log(log_level::warn, "ferry.app", "sim." + key + " counts for nothing in a plan");
 }
 
 result<void> check_beside_automatic(const legacy_options& beside) {
@@ -67,7 +86,8 @@ result<void> check_beside_automatic(const legacy_options& beside) {
 }
 
 result<planned_configuration> choose_config(const run_options& options,
-                                            const diffusion_model& model, const request& asked,
+                                            const diffusion_model& model,
+                                            const std::vector<asked_request>& asked,
                                             std::optional<std::uint64_t> device_memory,
                                             device& target, std::size_t ranks) {
   auto rates = read_rates({.model = options.sim_model});
@@ -78,16 +98,18 @@ result<planned_configuration> choose_config(const run_options& options,
                                        .device = target.traits().name,
                                        .device_memory = device_memory,
                                        .sim_model = options.sim_model},
-                                      *rates);
+                                      ranks, *rates);
         !measured)
       return tl::unexpected(measured.error());
+  warn_of_unplanned(options.sim_model);
   const torch_pipeline subject(model.description());
+  const auto& first = asked.front().what;
   const plan_question question{.rates = std::move(*rates),
                                .device_memory = target.memory().free,
                                .ranks = ranks,
-                               .steps = static_cast<std::size_t>(asked.steps),
-                               .passes = model.passes_per_step(asked),
-                               .most_passes_per_fetch = options.passes_per_fetch};
+                               .steps = static_cast<std::size_t>(first.steps),
+                               .passes = model.passes_per_step(first),
+                               .most_passes_per_fetch = most_passes(options, model, asked)};
   auto plans = plan_configurations(subject, question);
   if (!plans)
     return tl::unexpected(plans.error());

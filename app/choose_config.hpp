@@ -9,12 +9,14 @@
 #include <ferry/platform/error.hpp>
 
 #include "models/diffusion_model.hpp"
+#include "request_file.hpp"
 #include "run_options.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ferry {
 
@@ -28,14 +30,19 @@ inline constexpr const char* automatic_config = "auto";
 /// Returns the options of `ferry run` that ask for a configuration planned for so many ranks.
 [[nodiscard]] std::string options_text(const planned_configuration& plan, std::size_t ranks);
 
+/// Says in the log which keys of a simulated device's model no plan counts.
+void warn_of_unplanned(const std::optional<std::string>& model);
+
 /// Refuses options that say themselves what the planner is to choose.
 [[nodiscard]] result<void> check_beside_automatic(const legacy_options& beside);
 
 /// Returns the best configuration for a run of `asked` on `ranks` devices like `target`: on `sim`
-/// by its model, elsewhere by what a request took in `device_memory`. Says in the log which one.
+/// by its model, elsewhere by what a request took in `device_memory`. No more passes share a fetch
+/// than all of `asked` have together. Says in the log which one. @pre `asked` is not empty
 /// @return as of `plan_configurations` and `measure_rates`
 [[nodiscard]] result<planned_configuration>
-choose_config(const run_options& options, const diffusion_model& model, const request& asked,
-              std::optional<std::uint64_t> device_memory, device& target, std::size_t ranks);
+choose_config(const run_options& options, const diffusion_model& model,
+              const std::vector<asked_request>& asked, std::optional<std::uint64_t> device_memory,
+              device& target, std::size_t ranks);
 
 } // namespace ferry

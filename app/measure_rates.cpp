@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <ferry/actors/runtime.hpp>
+#include <ferry/offload/block_marks.hpp>
 #include <ferry/offload/config_legacy.hpp>
-#include <ferry/offload/overlap.hpp>
 #include <ferry/platform/device.hpp>
+#include <ferry/platform/log.hpp>
 #include <ferry/platform/open_device.hpp>
 #include <ferry/torch/torch_cuda.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
@@ -23,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -49,6 +51,8 @@ double variation(std::vector<double>& values) {
   return std::sqrt(std::exp(deviation * deviation) - 1);
 }
 
+constexpr double most_jitter = 10; // That anybody may give.
+
 /// Collects what copies of blocks and their bodies take on a device. Thread-safe.
 class block_watch final : public operation_observer {
 public:
@@ -56,40 +60,45 @@ public:
     const std::lock_guard lock(mutex_);
     if (span.tag.block == operation_tag::no_block)
       return;
-    const std::string_view what = span.tag.what;
     if (span.kind == operation_kind::copy) {
       if (span.bytes != 0 && span.end > span.start)
         links_.push_back(static_cast<double>(span.bytes) /
                          std::chrono::duration<double>(span.end - span.start).count());
-    } else if (span.kind == operation_kind::mark && what == mark_begin) {
-      begun_ = span.end;
-    } else if (span.kind == operation_kind::mark && what == mark_end) {
-      bodies_[span.tag.block].push_back(span.end - begun_);
+    } else if (block_marks::is_gate_mark(span)) {
+      if (const auto use = marks_.add(span))
+        bodies_[use->block].push_back(use->ended - use->begun);
     }
   }
   void on_stream(stream_id, std::string_view) override {}
 
   /// Puts what was seen of blocks that are called `paths` into `rates`: the bodies of those of
-  /// denoisers, which have no empty path.
-  void put_into(machine_rates& rates, const std::vector<std::string>& paths) {
+  /// denoisers, which have no empty path. Returns what was not seen.
+  [[nodiscard]] std::vector<std::string> put_into(machine_rates& rates,
+                                                  const std::vector<std::string>& paths) {
     const std::lock_guard lock(mutex_);
-    if (!links_.empty()) {
+    std::vector<std::string> unseen;
+    if (links_.empty()) {
+      unseen.emplace_back("link");
+    } else {
       rates.link = median(links_);
-      rates.jitter = variation(links_);
+      rates.jitter = std::min(variation(links_), most_jitter);
+      rates.latency = {};
     }
-    rates.latency = {};
     std::vector<nanoseconds> all;
     for (auto& [block, times] : bodies_)
       if (block < paths.size() && !paths[block].empty())
         all.push_back(rates.computes[paths[block]] = median(times));
-    if (!all.empty())
+    if (all.empty())
+      unseen.emplace_back("compute");
+    else
       rates.compute = median(all); // Of blocks that did not run.
+    return unseen;
   }
 
 private:
   std::mutex mutex_;
   std::vector<double> links_; ///< Bytes per second of each copy.
-  nanoseconds begun_{};
+  block_marks marks_;
   std::map<std::uint32_t, std::vector<nanoseconds>> bodies_;
 };
 
@@ -99,6 +108,19 @@ constexpr std::array measured_configurations = {
     R"({"mode":"layer","components":["dit"],"slots":2})",
     R"({"mode":"layer","components":["dit","text_encoder"],"slots":2})",
     R"({"mode":"layer","components":["dit","text_encoder"],"slots":1})"};
+
+/// Says in the log which rates are as they were.
+void tell_assumed(std::vector<std::string> unseen, std::size_t ranks) {
+  if (ranks > 1)
+    unseen.insert(unseen.end(), {"gather", "gather-latency", "host-link"});
+  if (unseen.empty())
+    return;
+  std::string all;
+  for (const auto& each : unseen)
+    all += (all.empty() ? "" : ", ") + each;
+  log(log_level::warn, "ferry.app",
+      "rates that were not measured and are assumed unless they are given: " + all);
+}
 
 result<void> enable_what_fits(runtime& through, const diffusion_model& model) {
   result<void> enabled;
@@ -157,7 +179,7 @@ result<std::vector<std::string>> run_streamed(const std::shared_ptr<device>& tar
 
 } // namespace
 
-result<void> measure_rates(const measured_machine& where, machine_rates& rates) {
+result<void> measure_rates(const measured_machine& where, std::size_t ranks, machine_rates& rates) {
   try {
     const auto model = load_model(where.checkpoint);
     if (!model)
@@ -173,12 +195,13 @@ result<void> measure_rates(const measured_machine& where, machine_rates& rates) 
     (*model)->compute_on(torch_device_of(*target));
     block_watch watch;
     target->attach(watch);
-    const auto paths = run_streamed(target, where.device_memory, **model, std::move(*callers));
+    auto paths = run_streamed(target, where.device_memory, **model, std::move(*callers));
     target->detach(watch);
+    if (!paths && paths.error().code == errc::invalid_pipeline)
+      paths = std::vector<std::string>{}; // Nothing can be streamed, and so nothing is seen.
     if (!paths)
       return tl::unexpected(paths.error());
-    rates.computes.clear();
-    watch.put_into(rates, *paths);
+    tell_assumed(watch.put_into(rates, *paths), ranks);
     return {};
   } catch (const std::exception&) {
     return tl::unexpected(caught());

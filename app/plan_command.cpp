@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -78,14 +79,20 @@ result<plan_question> question_of(const plan_options& options, const diffusion_m
   auto asked = model.defaults();
   asked.steps = options.steps.value_or(asked.steps);
   asked.guidance = options.guidance.value_or(asked.guidance);
-  if (options.measure)
+  if (auto valid = model.check(asked); !valid)
+    return tl::unexpected(valid.error());
+  if (options.measure) {
     if (auto measured = measure_rates({.checkpoint = options.checkpoint,
                                        .device = options.device,
                                        .device_memory = *device_memory,
                                        .sim_model = options.rates.model},
-                                      *rates);
+                                      static_cast<std::size_t>(options.ranks), *rates);
         !measured)
       return tl::unexpected(measured.error());
+    if (auto refined = refine_rates(options.rates, *rates); !refined)
+      return tl::unexpected(refined.error());
+  }
+  warn_of_unplanned(options.rates.model);
   return plan_question{.rates = std::move(*rates),
                        .device_memory = *device_memory,
                        .host_memory = *host_memory,
@@ -119,45 +126,91 @@ json row(const planned_configuration& plan, std::size_t ranks) {
           {"options", options_text(plan, ranks)}};
 }
 
-void print_json(const plan_question& asked, const std::vector<planned_configuration>& plans) {
+void print_json(const plan_question& asked, const std::vector<planned_configuration>& plans,
+                bool measured) {
   json computes = json::object();
   for (const auto& [path, time] : asked.rates.computes)
     computes[path] = seconds(time);
   json rows = json::array();
   for (const auto& each : plans)
     rows.push_back(row(each, asked.ranks));
-  const json all = {{"rates",
-                     {{"link_bytes_per_s", asked.rates.link},
-                      {"compute_s", seconds(asked.rates.compute)},
-                      {"computes_s", computes},
-                      {"gather_bytes_per_s", asked.rates.gather},
-                      {"gather_latency_s", seconds(asked.rates.gather_latency)},
-                      {"jitter", asked.rates.jitter}}},
-                    {"ranks", asked.ranks},
-                    {"steps", asked.steps},
-                    {"configurations", rows}};
+  const json all = {
+      {"rates",
+       {{"measured", measured},
+        {"link_bytes_per_s", asked.rates.link},
+        {"latency_s", seconds(asked.rates.latency)},
+        {"host_bytes_per_s", asked.rates.host == 0 ? json(nullptr) : json(asked.rates.host)},
+        {"compute_s", seconds(asked.rates.compute)},
+        {"computes_s", computes},
+        {"gather_bytes_per_s", asked.rates.gather},
+        {"gather_latency_s", seconds(asked.rates.gather_latency)},
+        {"gather_over_link", asked.rates.gather_over_link},
+        {"jitter", asked.rates.jitter}}},
+      {"ranks", asked.ranks},
+      {"steps", asked.steps},
+      {"configurations", rows}};
   std::puts(all.dump(2).c_str());
 }
 
-void print_table(const plan_question& asked, const std::vector<planned_configuration>& plans) {
-  std::printf("%-23s %9s %5s %6s %-12s %9s %11s %11s %11s %11s\n", "strategy", "residents", "slots",
-              "passes", "transport", "chunk", "step", "load", "device", "pinned");
-  for (const auto& each : plans) {
+std::string components_text(const planned_configuration& plan) {
+  std::string text;
+  if (plan.config.strategy != offload_strategy::none && plan.config.components)
+    for (const auto component : *plan.config.components)
+      text += (text.empty() ? "" : "+") + std::string(to_string(component));
+  return text.empty() ? "-" : text;
+}
+
+std::string number_text(double number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", number);
+  return text.data();
+}
+
+std::string rates_text(const machine_rates& rates, bool measured) {
+  auto text = "link " + number_text(rates.link / 1e9) + " GB/s, jitter " +
+              number_text(rates.jitter) + ", " + time_text(seconds(rates.compute)) + " a block";
+  if (!rates.computes.empty())
+    text += " (others in --json)";
+  return text + (measured ? ", measured where nothing else was given"
+                          : ", not measured: what was given, or assumed");
+}
+
+/// Returns how to run what was planned.
+std::string how_to_run(const planned_configuration& plan, std::size_t ranks) {
+  const auto options = options_text(plan, ranks);
+  if (plan.compact.empty())
+    return "everything on the device" + (options.empty() ? "" : ": " + options) +
+           ", without --config";
+  if (plan.passes_per_fetch <= plan.passes_of_step)
+    return options;
+  return options + ", with --requests: " + std::to_string(plan.passes_per_fetch) +
+         " passes are those of " + std::to_string(plan.passes_per_fetch / plan.passes_of_step) +
+         " requests at a time";
+}
+
+void print_table(const plan_question& asked, const std::vector<planned_configuration>& plans,
+                 bool measured) {
+  std::printf("%3s %-23s %-16s %9s %5s %6s %-12s %9s %11s %11s %11s %11s\n", "", "strategy",
+              "components", "residents", "slots", "passes", "transport", "chunk", "step", "load",
+              "device", "pinned");
+  for (std::size_t i = 0; i != plans.size(); ++i) {
+    const auto& each = plans[i];
     const auto transfer = transfer_text(each);
     const auto chunk =
         transfer == "allgather" ? size_text(each.config.chunk_bytes) : std::string("-");
-    std::printf("%-23s %9zu %5zu %6zu %-12s %9s %11s %11s %11s %11s\n",
-                std::string(to_string(each.config.strategy)).c_str(), each.resident_blocks,
-                each.slots, each.passes_per_fetch, transfer.empty() ? "-" : transfer.c_str(),
-                chunk.c_str(), time_text(seconds(each.step)).c_str(),
-                time_text(seconds(each.load)).c_str(), size_text(each.device_bytes).c_str(),
-                size_text(each.host_bytes).c_str());
+    std::printf("%3zu %-23s %-16s %9zu %5zu %6zu %-12s %9s %11s %11s %11s %11s\n", i + 1,
+                std::string(to_string(each.config.strategy)).c_str(), components_text(each).c_str(),
+                each.resident_blocks, each.slots, each.passes_per_fetch,
+                transfer.empty() ? "-" : transfer.c_str(), chunk.c_str(),
+                time_text(seconds(each.step)).c_str(), time_text(seconds(each.load)).c_str(),
+                size_text(each.device_bytes).c_str(), size_text(each.host_bytes).c_str());
   }
-  const auto options = options_text(plans.front(), asked.ranks);
-  const auto* const what = !plans.front().compact.empty() ? ""
-                           : options.empty() ? "everything on the device, without --config"
-                                             : "everything on the device, without --config: ";
-  std::printf("\nbest: %s%s\n", what, options.c_str());
+  std::printf(
+      "\nin the order of what a request of %zu steps takes, with what it loads\nrates: %s\n",
+      asked.steps, rates_text(asked.rates, measured).c_str());
+  std::printf("\nbest: %s\n", how_to_run(plans.front(), asked.ranks).c_str());
+  for (std::size_t i = 1; i != plans.size(); ++i)
+    std::printf("%4zu: %s\n", i + 1, how_to_run(plans[i], asked.ranks).c_str());
 }
 
 exit_code give_up(const failure& reason) {
@@ -178,9 +231,9 @@ exit_code plan(const plan_options& options) {
   if (plans->size() > static_cast<std::size_t>(options.rows))
     plans->resize(static_cast<std::size_t>(options.rows));
   if (options.as_json)
-    print_json(*asked, *plans);
+    print_json(*asked, *plans, options.measure);
   else
-    print_table(*asked, *plans);
+    print_table(*asked, *plans, options.measure);
   return exit_code::done;
 }
 

@@ -5,6 +5,9 @@
 
 #include <ferry/platform/quantity.hpp>
 
+#include <chrono>
+#include <cstdint>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -26,26 +29,30 @@ tl::unexpected<failure> refuse_unit(const char* option, std::string_view value,
                                           "', which lacks its unit; expected " + expected});
 }
 
+/// As of a simulated device.
+constexpr std::uint64_t least_rate = 100'000;
+constexpr nanoseconds most_time = std::chrono::hours{1};
+
 result<void> read_rate(const char* option, const std::optional<std::string>& text, double& into) {
   if (!text)
     return {};
-  constexpr auto expected = "a rate above zero such as 25GB/s";
-  if (parse_bytes(*text))
+  constexpr auto expected = "a rate of at least 100kB/s such as 25GB/s";
+  if (const auto bare = parse_bytes(*text); bare && *bare != 0)
     return refuse_unit(option, *text, expected);
   const auto size = text->ends_with("/s") ? parse_bytes(text->substr(0, text->size() - 2))
                                           : result<std::uint64_t>{0};
-  if (!size || *size == 0)
+  if (!size || *size < least_rate)
     return refuse(option, *text, expected);
   into = static_cast<double>(*size);
   return {};
 }
 
 result<nanoseconds> read_time(const char* option, std::string_view text) {
-  constexpr auto expected = "a time such as 2ms";
+  constexpr auto expected = "a time of at most 60min such as 2ms";
   const auto time = parse_duration(text);
   if (!time && parse_bytes(text))
     return refuse_unit(option, text, expected);
-  if (!time)
+  if (!time || *time > most_time)
     return refuse(option, text, expected);
   return *time;
 }
@@ -57,6 +64,7 @@ result<void> read_computes(const std::string& text, machine_rates& into) {
     if (!time)
       return tl::unexpected(time.error());
     into.compute = *time;
+    into.computes.clear();
     return {};
   }
   for (std::string_view rest = text; !rest.empty();) {
@@ -65,7 +73,8 @@ result<void> read_computes(const std::string& text, machine_rates& into) {
     rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0)
-      return refuse("--compute", text, "a time such as 2ms, or PATH=TIME,PATH=TIME");
+      return refuse("--compute", text,
+                    "a time of at most 60min such as 2ms, or PATH=TIME,PATH=TIME");
     const auto time = read_time("--compute", item.substr(equals + 1));
     if (!time)
       return tl::unexpected(time.error());
@@ -99,12 +108,18 @@ result<machine_rates> read_rates(const rate_options& typed) {
   if (!model)
     return tl::unexpected(model.error());
   auto rates = rates_of(*model);
+  if (auto refined = refine_rates(typed, rates); !refined)
+    return tl::unexpected(refined.error());
+  return rates;
+}
+
+result<void> refine_rates(const rate_options& typed, machine_rates& rates) {
   if (auto read = read_rate("--link", typed.link, rates.link); !read)
-    return tl::unexpected(read.error());
+    return read;
   if (auto read = read_rate("--host-link", typed.host_link, rates.host); !read)
-    return tl::unexpected(read.error());
+    return read;
   if (auto read = read_rate("--gather", typed.gather, rates.gather); !read)
-    return tl::unexpected(read.error());
+    return read;
   if (typed.gather_latency) {
     const auto time = read_time("--gather-latency", *typed.gather_latency);
     if (!time)
@@ -113,11 +128,22 @@ result<machine_rates> read_rates(const rate_options& typed) {
   }
   if (typed.compute)
     if (auto read = read_computes(*typed.compute, rates); !read)
-      return tl::unexpected(read.error());
+      return read;
   if (typed.jitter)
-    if (auto read = read_jitter(*typed.jitter, rates); !read)
-      return tl::unexpected(read.error());
-  return rates;
+    return read_jitter(*typed.jitter, rates);
+  return {};
+}
+
+std::vector<std::string> keys_without_effect(const std::optional<std::string>& model) {
+  std::vector<std::string> found;
+  std::istringstream items(model.value_or(""));
+  for (std::string item; std::getline(items, item, ',');) {
+    const auto key = item.substr(0, item.find('='));
+    for (const std::string_view without : {"compute_jitter", "launch", "hop", "pageable", "host"})
+      if (key == without)
+        found.push_back(key);
+  }
+  return found;
 }
 
 } // namespace ferry

@@ -7,10 +7,12 @@
 #include <ferry/platform/error.hpp>
 #include <ferry/platform/sim_options.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ferry {
 
@@ -32,6 +34,14 @@ struct rate_options {
 /// @return `invalid_argument`, naming the option, the value and what was expected
 [[nodiscard]] result<machine_rates> read_rates(const rate_options& typed);
 
+/// Puts the rates that were typed by options of their own in the place of others.
+/// @return as `read_rates`
+[[nodiscard]] result<void> refine_rates(const rate_options& typed, machine_rates& rates);
+
+/// Returns the keys of a simulated device's model that say something of its speed and that no plan
+/// counts, as they were typed.
+[[nodiscard]] std::vector<std::string> keys_without_effect(const std::optional<std::string>& model);
+
 /// Where rates are measured.
 struct measured_machine {
   std::filesystem::path checkpoint;
@@ -42,8 +52,10 @@ struct measured_machine {
 
 /// Replaces the link, its jitter and the compute times by those that a request of the family's
 /// defaults takes, with every denoiser streamed: medians. Opens the checkpoint and the device
-/// itself, and streams as much as fits the memory.
+/// itself, and streams as much as fits the memory. Says in the log what it leaves as it was: what
+/// the request did not show, and the rates of gathers.
 /// @return also `out_of_device_memory` if nothing does
-[[nodiscard]] result<void> measure_rates(const measured_machine& where, machine_rates& rates);
+[[nodiscard]] result<void> measure_rates(const measured_machine& where, std::size_t ranks,
+                                         machine_rates& rates);
 
 } // namespace ferry

@@ -6,6 +6,7 @@
 #include <ferry/actors/runtime.hpp>
 #include <ferry/actors/runtime_backend.hpp>
 #include <ferry/actors/trace_log.hpp>
+#include <ferry/offload/block_marks.hpp>
 #include <ferry/offload/resident_weights.hpp>
 #include <ferry/platform/log.hpp>
 #include <ferry/platform/profile_ranges.hpp>
@@ -96,20 +97,18 @@ void throw_if(const result<void>& failed) {
     throw ferry_error(failed.error());
 }
 
-/// Warms up, unobserved, and returns what that added to the counters.
-result<warm_up_share> warm_up_unseen(const checked_run& run, runtime& through) {
+/// Warms up, uncounted, and returns what that added to the counters.
+result<warm_up_share> warm_up_uncounted(const checked_run& run, runtime& through) {
   auto& target = *run.self.target;
   const auto before = through.state();
   if (!before)
     return tl::unexpected(before.error());
   warm_up_share share(target.counters(), *before);
   target.detach(run.recorder);
-  if (run.log != nullptr)
-    run.log->pause(true);
+  through.mark(mark_warm_up_begins);
   throw_if(warm_up(through, *run.self.model));
+  through.mark(mark_warm_up_ended);
   target.attach(run.recorder);
-  if (run.log != nullptr)
-    run.log->pause(false);
   const auto after = through.state();
   if (!after)
     return tl::unexpected(after.error());
@@ -173,7 +172,7 @@ result<run_tally> serve(const checked_run& run, const std::shared_ptr<torch_pipe
     return tl::unexpected(offloaded.error());
   std::optional<warm_up_share> warmed;
   if (run.options.requests) {
-    auto share = warm_up_unseen(run, through);
+    auto share = warm_up_uncounted(run, through);
     if (!share)
       return tl::unexpected(share.error());
     warmed = *share;

@@ -237,8 +237,8 @@ result<run_setup> check(const run_options& options) {
   std::optional<planned_configuration> chosen;
   auto passes_per_fetch = options.passes_per_fetch;
   if (plans) {
-    auto best = choose_config(options, **model, asked->front().what, *memory,
-                              *ranks->here.front().target, ranks->here.size());
+    auto best = choose_config(options, **model, *asked, *memory, *ranks->here.front().target,
+                              ranks->here.size());
     if (!best)
       return tl::unexpected(best.error());
     config = best->config;

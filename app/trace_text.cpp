@@ -40,10 +40,24 @@ std::string percent_text(double part) {
   return formatted("%.1f %%", part * 100);
 }
 
-/// Names may hold anything, and go to a terminal.
-std::string printable(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
+/// Names may hold anything, and go to a terminal: no control, in one byte or in the two of UTF-8,
+/// and nothing that turns the direction of what follows.
+std::string printable(const std::string& text) {
+  std::string shown;
+  const auto at = [&](std::size_t i) {
+    return static_cast<unsigned char>(i < text.size() ? text[i] : 0);
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_c1 = at(i) == 0xc2 && at(i + 1) >= 0x80 && at(i + 1) <= 0x9f;
+    const bool turns =
+        at(i) == 0xe2 && ((at(i + 1) == 0x80 && (at(i + 2) == 0x8e || at(i + 2) == 0x8f ||
+                                                 (at(i + 2) >= 0xa8 && at(i + 2) <= 0xae))) ||
+                          (at(i + 1) == 0x81 && at(i + 2) >= 0xa6 && at(i + 2) <= 0xa9));
+    if (is_c1 || turns)
+      i += is_c1 ? 1 : 2;
+    shown += is_c1 || turns || at(i) < 0x20 || at(i) == 0x7f ? '?' : text[i];
+  }
+  return shown;
 }
 
 struct cause_sum {
@@ -83,18 +97,21 @@ json or_null(const std::optional<T>& value) {
 
 json as_json(const rank_part& part) {
   const auto& overlap = part.overlap;
+  const auto of_blocks = [&](double figure) {
+    return overlap.blocks == 0 ? json(nullptr) : json(figure);
+  };
   return {{"rank", part.rank},
           {"blocks", overlap.blocks},
           {"steps", part.steps},
-          {"observed_s", seconds(part.observed)},
+          {"elapsed_s", seconds(part.elapsed)},
           {"compute_s", seconds(overlap.compute)},
           {"transfer_s", seconds(overlap.transfer)},
           {"gather_s", seconds(overlap.gather)},
-          {"exposed_wait_s", seconds(overlap.exposed_wait)},
-          {"lower_bound_s", seconds(overlap.lower_bound())},
-          {"distance_to_bound", part.distance_to_bound()},
-          {"overlap_efficiency", overlap.efficiency()},
-          {"link_use", part.link_use()}};
+          {"exposed_wait_s", of_blocks(seconds(overlap.exposed_wait))},
+          {"lower_bound_s", of_blocks(seconds(overlap.lower_bound()))},
+          {"distance_to_bound", of_blocks(part.distance_to_bound())},
+          {"overlap_efficiency", of_blocks(overlap.efficiency())},
+          {"link_use", of_blocks(part.link_use())}};
 }
 
 json as_json(const trace& run, nanoseconds begin, const late_block& late) {
@@ -125,7 +142,7 @@ std::string notes_on(const trace& run) {
   if (run.dropped != 0)
     add(std::to_string(run.dropped) + " spans found no room and are missing");
   if (run.uses.empty())
-    add("no block was streamed");
+    add(run.complete ? "no block was streamed" : "no use of a block was recorded");
   return notes;
 }
 
@@ -141,17 +158,20 @@ std::vector<std::pair<std::string, std::string>> summary_lines(const trace& run,
                                     std::to_string(part.rank));
   if (part.steps != 0)
     lines.emplace_back("steps", std::to_string(part.steps));
+  const auto of_blocks = [&](std::string text) {
+    return overlap.blocks == 0 ? std::string("-") : std::move(text);
+  };
   lines.emplace_back("block uses", std::to_string(overlap.blocks));
-  lines.emplace_back("observed", time_text(part.observed));
+  lines.emplace_back("elapsed", of_blocks(time_text(part.elapsed)));
   lines.emplace_back("compute", time_text(overlap.compute));
   lines.emplace_back("transfer", time_text(overlap.transfer));
   if (overlap.gather != nanoseconds::zero())
     lines.emplace_back("gather", time_text(overlap.gather));
-  lines.emplace_back("exposed wait", time_text(overlap.exposed_wait));
-  lines.emplace_back("overlap efficiency", percent_text(overlap.efficiency()));
-  lines.emplace_back("link use", percent_text(part.link_use()));
-  lines.emplace_back("lower bound", time_text(overlap.lower_bound()));
-  lines.emplace_back("distance to the bound", percent_text(part.distance_to_bound()));
+  lines.emplace_back("exposed wait", of_blocks(time_text(overlap.exposed_wait)));
+  lines.emplace_back("overlap efficiency", of_blocks(percent_text(overlap.efficiency())));
+  lines.emplace_back("link use", of_blocks(percent_text(part.link_use())));
+  lines.emplace_back("lower bound", of_blocks(time_text(overlap.lower_bound())));
+  lines.emplace_back("distance to the bound", of_blocks(percent_text(part.distance_to_bound())));
   const auto late =
       static_cast<std::size_t>(std::ranges::count(report.late, part.rank, &late_block::rank));
   auto late_text = std::to_string(late);

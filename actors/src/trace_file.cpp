@@ -15,18 +15,16 @@ failure unwritten(const std::filesystem::path& path) {
           .detail = "the trace '" + path.string() + "' could not be written"};
 }
 
-std::optional<nanoseconds> epoch_of(bool real) {
-  if (!real)
-    return std::nullopt;
-  return std::chrono::system_clock::now().time_since_epoch();
-}
-
 } // namespace
 
+// Both clocks are read side by side, when opening has taken what it may take: what is between them
+// sets this trace apart from those of other processes.
 trace_file::trace_file(std::filesystem::path path, time kind)
-    : path_(std::move(path)), zero_(std::chrono::steady_clock::now()), real_(kind == time::real),
-      out_(path_, std::ios::binary) {
-  writer_ = std::make_unique<trace_writer>(out_, epoch_of(real_));
+    : path_(std::move(path)), real_(kind == time::real), out_(path_, std::ios::binary) {
+  zero_ = std::chrono::steady_clock::now();
+  const auto epoch = std::chrono::system_clock::now().time_since_epoch();
+  writer_ = std::make_unique<trace_writer>(out_, real_ ? std::optional<nanoseconds>(epoch)
+                                                       : std::nullopt);
   if (!out_)
     throw ferry_error{unwritten(path_)};
 }

@@ -4,7 +4,7 @@
 #include "ferry/actors/trace_log.hpp"
 
 #include <ferry/actors/trace_file.hpp>
-#include <ferry/offload/overlap.hpp>
+#include <ferry/offload/block_marks.hpp>
 
 #include "record_ring.hpp"
 
@@ -37,44 +37,6 @@ struct thread_rings {
 thread_local thread_rings rings_here;
 thread_local trace_log* log_here = nullptr;
 std::atomic<std::uint64_t> logs_made{0};
-
-/// Turns the marks around a block into its use.
-class mark_pairs {
-public:
-  void add(std::uint32_t rank, const operation_span& mark, trace_writer& to) {
-    const auto track = static_cast<std::uint32_t>(mark.stream);
-    auto& open = open_[track];
-    const std::string_view what = mark.tag.what;
-    if (what == mark_acquire) {
-      open = {.asked = mark.end};
-    } else if (what == mark_begin) {
-      open.begun = mark.end;
-      open.ticket = mark.tag.ticket;
-    } else if (what == mark_end) {
-      // A mark before it may be lost.
-      if (open.begun && open.ticket == mark.tag.ticket)
-        to.add(block_span{.rank = rank,
-                          .track = track,
-                          .block = mark.tag.block,
-                          .ticket = mark.tag.ticket,
-                          .asked = open.asked.value_or(*open.begun),
-                          .begun = *open.begun,
-                          .ended = mark.end});
-      open = {};
-    } else {
-      to.add(trace_mark{rank, track, what, mark.end});
-    }
-  }
-
-private:
-  struct times {
-    std::optional<nanoseconds> asked = {};
-    std::optional<nanoseconds> begun = {};
-    std::uint64_t ticket = 0;
-  };
-
-  std::map<std::uint32_t, times> open_; ///< By stream.
-};
 
 } // namespace
 
@@ -120,7 +82,7 @@ struct trace_log::impl {
   std::mutex flushing; ///< One at a time takes from the rings. Guards what follows.
   std::vector<trace_record> held;
   std::uint64_t written = 0; ///< Records up to here went on, in their order.
-  mark_pairs marks;
+  block_marks marks;
   std::map<std::uint64_t, std::uint32_t> actors;
   std::map<std::string_view, int> names;
 };
@@ -240,7 +202,13 @@ void trace_log::impl::write(trace_writer& to, operation_span span) {
   span.start += offset;
   span.end += offset;
   if (span.kind == operation_kind::mark) {
-    marks.add(rank, span, to);
+    if (!block_marks::is_gate_mark(span))
+      return to.add(
+          trace_mark{rank, static_cast<std::uint32_t>(span.stream), span.tag.what, span.end});
+    if (auto use = marks.add(span)) {
+      use->rank = rank;
+      to.add(*use);
+    }
     return;
   }
   // What takes no time hides nothing and holds nothing up.

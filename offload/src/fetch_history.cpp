@@ -3,6 +3,8 @@
 
 #include "fetch_history.hpp"
 
+#include <ferry/offload/block_marks.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -55,6 +57,50 @@ rank_history::rank_history(const trace& run, std::uint32_t rank) {
     else if (each.what == "block_released" && each.slot)
       releases_[*each.slot][each.ticket] = &each;
   }
+  read_marks(run, rank);
+}
+
+void rank_history::read_marks(const trace& run, std::uint32_t rank) {
+  constexpr auto never = nanoseconds::max();
+  for (const auto& each : run.marks) {
+    if (each.rank != rank)
+      continue;
+    ended_steps_ += each.what == mark_step_ended ? 1 : 0;
+    if (each.what == mark_step_begins) {
+      open_step_ = {each.at, never};
+    } else if (each.what == mark_step_ended && open_step_) {
+      steps_.push_back({open_step_->from, each.at});
+      open_step_.reset();
+    } else if (each.what == mark_warm_up_begins) {
+      warm_ups_.push_back({each.at, never});
+    } else if (each.what == mark_warm_up_ended && !warm_ups_.empty()) {
+      warm_ups_.back().until = each.at;
+    }
+  }
+  for (const auto& each : steps_)
+    find_other_work(each);
+  if (open_step_)
+    find_other_work(*open_step_);
+}
+
+void rank_history::find_other_work(const stretch& step) {
+  auto idle_since = step.from;
+  const auto put = [&](nanoseconds until) {
+    if (until > idle_since)
+      other_work_.push_back({idle_since, until});
+  };
+  for (auto use = std::ranges::lower_bound(uses_, step.from, {}, &block_span::begun);
+       use != uses_.end() && (*use)->ended <= step.until; ++use) {
+    put((*use)->asked);
+    idle_since = std::max(idle_since, (*use)->ended);
+  }
+  if (step.until != nanoseconds::max())
+    put(step.until);
+}
+
+bool rank_history::warms_up(nanoseconds when) const noexcept {
+  const auto after = std::ranges::upper_bound(warm_ups_, when, {}, &stretch::from);
+  return after != warm_ups_.begin() && when < std::prev(after)->until;
 }
 
 fetch_record rank_history::fetch_of(std::size_t use) const {

@@ -34,6 +34,25 @@ public:
   [[nodiscard]] const std::vector<const device_span*>& copies() const noexcept { return copies_; }
   [[nodiscard]] const std::vector<const device_span*>& gathers() const noexcept { return gathers_; }
 
+  struct stretch {
+    nanoseconds from{};
+    nanoseconds until{};
+  };
+
+  /// Returns how many steps ended, also where the trace lacks their beginning.
+  [[nodiscard]] std::uint64_t ended_steps() const noexcept { return ended_steps_; }
+  /// Returns the whole steps.
+  [[nodiscard]] const std::vector<stretch>& steps() const noexcept { return steps_; }
+  /// Returns the step that the trace ends in.
+  [[nodiscard]] const std::optional<stretch>& open_step() const noexcept { return open_step_; }
+
+  /// Returns when compute ran something else than streamed blocks in a step: blocks that stay on
+  /// the device.
+  [[nodiscard]] const std::vector<stretch>& other_work() const noexcept { return other_work_; }
+
+  /// Returns whether something at `when` belongs to what was run to warm up.
+  [[nodiscard]] bool warms_up(nanoseconds when) const noexcept;
+
   /// Returns what brought the block of the `use`th use.
   [[nodiscard]] fetch_record fetch_of(std::size_t use) const;
 
@@ -67,6 +86,9 @@ public:
   [[nodiscard]] double usual_rate() const;
 
 private:
+  void read_marks(const trace& run, std::uint32_t rank);
+  void find_other_work(const stretch& step);
+
   using key = std::tuple<std::uint64_t, std::uint32_t>; ///< Ticket and block.
 
   std::vector<const block_span*> uses_;
@@ -81,6 +103,11 @@ private:
   std::map<key, std::vector<const message_span*>> requests_;
   std::map<key, std::vector<const block_span*>> uses_of_;
   std::set<std::uint32_t> slots_;
+  std::uint64_t ended_steps_ = 0;
+  std::vector<stretch> steps_;
+  std::optional<stretch> open_step_;
+  std::vector<stretch> warm_ups_;
+  std::vector<stretch> other_work_;
 };
 
 } // namespace ferry

@@ -33,8 +33,15 @@ using json = nlohmann::ordered_json;
 constexpr std::array chunk_sizes_mb{64, 16, 1024}; // The default first.
 constexpr std::size_t jittery_uses = 4000; // Of blocks, to tell what jitter costs on average.
 
+/// Returns a time that takes no longer than a day, so that sums of thousands stay in range: nobody
+/// waits for a block that long, whatever else is worse.
+nanoseconds bounded(double nanos) {
+  constexpr double day = 24 * 3600e9;
+  return nanoseconds{std::llround(std::min(nanos, day))};
+}
+
 nanoseconds over(double rate, std::size_t bytes) {
-  return nanoseconds{std::llround(static_cast<double>(bytes) / rate * 1e9)};
+  return bounded(static_cast<double>(bytes) / rate * 1e9);
 }
 
 /// Draws factors of mean 1, lognormal. The same ones every time.
@@ -49,7 +56,7 @@ public:
     const auto second = static_cast<double>(random_()) / range;
     const auto normal = std::sqrt(-2 * std::log(first)) * std::cos(2 * std::numbers::pi * second);
     const auto factor = std::exp(deviation_ * normal - deviation_ * deviation_ / 2);
-    return nanoseconds{std::llround(static_cast<double>(time.count()) * factor)};
+    return bounded(static_cast<double>(time.count()) * factor);
   }
 
 private:
@@ -140,11 +147,18 @@ private:
     return all;
   }
 
-  /// Finds the blocks of each denoiser, whatever is offloaded.
+  /// Finds the blocks of each denoiser, whatever is offloaded. One that has a single block is not
+  /// streamed: the legacy option keeps it on the device.
   result<void> find_stacks() {
     auto resolved = resolve_as({.compact = layer({"dit"}, 2)});
-    if (!resolved)
-      return tl::unexpected(std::move(resolved.error()));
+    if (!resolved) {
+      legacy_options keeping;
+      keeping.enable_distributed_layerwise_offload = true;
+      auto kept = resolve_as({}, keeping);
+      if (!kept)
+        return tl::unexpected(std::move(resolved.error()));
+      resolved = std::move(kept);
+    }
     for (const auto& dit : resolved->second.dits)
       if (!dit.stacks.empty())
         stacks_.push_back(dit);
@@ -157,8 +171,8 @@ private:
 
   using resolved_config = std::pair<offload_config, resolved_offload_plan>;
 
-  [[nodiscard]] result<resolved_config> resolve_as(const candidate& which) const {
-    legacy_options beside;
+  [[nodiscard]] result<resolved_config> resolve_as(const candidate& which,
+                                                   legacy_options beside = {}) const {
     beside.dlo_chunk_size_mb = which.chunk_mb;
     const auto text = which.compact.is_null() ? std::string("null") : which.compact.dump();
     auto config = resolve_config(text, beside);
@@ -378,7 +392,8 @@ private:
 
   /// Returns the time of a request, in steps of a thousandth: what differs less is equal.
   [[nodiscard]] std::int64_t rank_of(const planned_configuration& which) const {
-    const auto whole = static_cast<double>((which.step * asked_.steps + which.load).count());
+    const auto whole = static_cast<double>(which.step.count()) * static_cast<double>(asked_.steps) +
+                       static_cast<double>(which.load.count());
     return std::llround(std::log(std::max(whole, 1.0)) * 1000);
   }
 

@@ -12,6 +12,8 @@ void add(overlap_summary& to, const overlap_summary& more) {
   to.transfer += more.transfer;
   to.gather += more.gather;
   to.exposed_wait += more.exposed_wait;
+  to.transfer_beside += more.transfer_beside;
+  to.gather_beside += more.gather_beside;
 }
 
 } // namespace

@@ -3,11 +3,9 @@
 
 #include "ferry/offload/slot_depth.hpp"
 
-#include <ferry/offload/overlap.hpp>
 #include <ferry/offload/schedule_model.hpp>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace ferry {
@@ -47,18 +45,13 @@ use_recorder::fetch& use_recorder::of(std::uint64_t ticket) noexcept {
 }
 
 void use_recorder::on_operation(const operation_span& span) {
-  if (span.tag.ticket == 0)
-    return;
   const std::lock_guard lock{mutex_};
-  if (span.kind == operation_kind::copy)
+  if (span.kind == operation_kind::copy && span.tag.ticket != 0)
     of(span.tag.ticket).transfer += span.end - span.start;
-  if (span.kind != operation_kind::mark)
+  if (!block_marks::is_gate_mark(span))
     return;
-  const std::string_view what{span.tag.what};
-  if (what == mark_begin)
-    begun_ = span.end;
-  else if (what == mark_end && uses_.size() != most_uses)
-    uses_.push_back({of(span.tag.ticket).transfer, span.end - begun_});
+  if (const auto use = marks_.add(span); use && uses_.size() != most_uses)
+    uses_.push_back({of(use->ticket).transfer, use->ended - use->begun});
 }
 
 std::vector<block_use> use_recorder::take() {

@@ -16,31 +16,14 @@
 namespace ferry {
 namespace {
 
-/// Of a step without marks: as much as tells everything.
-constexpr std::size_t most_uses = 1024;
+/// As much of a step as tells everything.
+constexpr std::size_t most_uses = 2048;
 
 std::string milliseconds(nanoseconds time) {
   std::array<char, 48> text;
   const auto length =
       std::snprintf(text.data(), text.size(), "%.2f", static_cast<double>(time.count()) / 1e6);
   return {text.data(), static_cast<std::size_t>(length)};
-}
-
-/// Returns the last stretch of time between the beginning of a step and its end.
-std::pair<nanoseconds, nanoseconds> last_step(const trace& run, std::uint32_t rank) {
-  std::pair<nanoseconds, nanoseconds> found{nanoseconds::min(), nanoseconds::max()};
-  auto begun = nanoseconds::min();
-  for (const auto& each : run.marks) {
-    if (each.rank != rank)
-      continue;
-    if (each.what == mark_step_begins)
-      begun = each.at;
-    else if (each.what == mark_step_ended && begun != nanoseconds::min())
-      found = {begun, each.at};
-  }
-  if (found.second == nanoseconds::max())
-    found.first = begun; // The trace ends in the first step.
-  return found;
 }
 
 block_cost cost_of(const block_span& use, const fetch_record& fetch) {
@@ -53,61 +36,56 @@ block_cost cost_of(const block_span& use, const fetch_record& fetch) {
   return cost;
 }
 
-nanoseconds transfer_of(const block_cost& cost) {
-  nanoseconds all{};
-  for (const auto& each : cost.pieces)
-    all += each.copy + each.gather.value_or(nanoseconds::zero());
-  return all;
-}
-
 } // namespace
 
-step_model::step_model(const trace& run, std::uint32_t rank, const rank_history& history) {
-  const auto [from, until] = last_step(run, rank);
-  const auto& uses = history.uses();
-  std::size_t first = 0;
-  for (std::size_t i = 0; i != uses.size(); ++i) {
-    if (uses[i]->begun < from || uses[i]->ended > until)
-      continue;
-    order_.push_back(uses[i]->block);
-    const auto fetch = history.fetch_of(i);
-    costs_.push_back(cost_of(*uses[i], fetch));
-    bytes_.push_back(fetch.bytes);
-  }
-  if (order_.size() > most_uses)
-    first = order_.size() - most_uses;
-  order_.erase(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(first));
-  costs_.erase(costs_.begin(), costs_.begin() + static_cast<std::ptrdiff_t>(first));
-  bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(first));
+step_model::step_model(const rank_history& history, const rank_history::stretch& step,
+                       std::size_t ranks)
+    : ranks_(ranks) {
+  take(history, step);
   if (const auto slots = history.slots(); slots != 0)
     how_.slots = slots;
   blocks_.insert(order_.begin(), order_.end());
+  blocks_.erase(operation_tag::no_block);
   for (const auto& each : costs_)
     compute_ += each.compute;
   if (!costs_.empty())
     step_ = steady_pass(costs_, how_);
 }
 
-bool step_model::streams(std::uint32_t block) const {
-  return blocks_.contains(block);
+void step_model::take(const rank_history& history, const rank_history::stretch& step) {
+  const auto& uses = history.uses();
+  const auto& others = history.other_work();
+  auto other = std::ranges::lower_bound(others, step.from, {}, &rank_history::stretch::from);
+  const auto put = [this](std::uint32_t block, block_cost cost, std::size_t bytes) {
+    order_.push_back(block);
+    costs_.push_back(std::move(cost));
+    bytes_.push_back(bytes);
+  };
+  const auto put_others = [&](nanoseconds until) {
+    for (; other != others.end() && other->until <= until; ++other)
+      put(operation_tag::no_block, {.compute = other->until - other->from, .pieces = {}}, 0);
+  };
+  const auto first = std::ranges::lower_bound(uses, step.from, {}, &block_span::begun);
+  for (auto i = static_cast<std::size_t>(first - uses.begin());
+       i != uses.size() && uses[i]->ended <= step.until && order_.size() < most_uses; ++i) {
+    put_others(uses[i]->asked);
+    const auto fetch = history.fetch_of(i);
+    put(uses[i]->block, cost_of(*uses[i], fetch), fetch.bytes);
+  }
+  if (order_.size() < most_uses)
+    put_others(step.until);
 }
 
-std::string step_model::advice(wait_cause cause, bool in_step) const {
+std::string step_model::advice(wait_cause cause) const {
   switch (cause) {
     case wait_cause::link_busy:
-      if (const auto shared = shared_pass(); in_step && helps(shared))
-        return told(shared);
-      if (const auto resident = more_residents(); in_step && helps(resident))
-        return told(resident);
-      return keep_it(in_step);
+      return first_that_helps({shared_pass(), more_residents(), rank_local()});
     case wait_cause::slot_held:
-      if (const auto slots = more_slots(); in_step && helps(slots))
-        return told(slots);
-      if (const auto resident = more_residents(); in_step && helps(resident))
-        return told(resident);
-      return "use one slot more";
+      return first_that_helps({more_slots(), more_residents()});
     case wait_cause::demanded_late:
-      return "begin the request earlier, announce the order of its blocks, or " + keep_it(in_step);
+      return gathers() ? "begin the request earlier, or announce the order of its blocks"
+                       : "begin the request earlier, announce the order of its blocks, or keep the "
+                         "block resident";
     case wait_cause::message_late:
       return "leave a processor core to the actors, or use one slot more so that they may be late";
     case wait_cause::rank_late:
@@ -117,18 +95,19 @@ std::string step_model::advice(wait_cause cause, bool in_step) const {
     case wait_cause::not_recorded:
       break;
   }
-  return "record fewer steps if spans are missing, and look what else the machine did at the time";
+  return "look what else the machine did at the time";
 }
 
-// Of denoisers some blocks may stay, unless ranks gather them; of other components all or none.
-std::string step_model::keep_it(bool in_step) const {
-  if (!in_step)
-    return "keep its component on the device: leave it out of the configuration's components";
-  if (gathers())
-    return "take weight_transfer rank-local if each rank's link is fast enough: of blocks that "
-           "ranks "
-           "gather none may stay";
-  return "keep the block resident";
+std::string step_model::first_that_helps(std::initializer_list<change> changes) const {
+  for (const auto& each : changes)
+    if (helps(each))
+      return told(each);
+  if (step_ * 100 <= compute_ * 101)
+    return "nothing: by the model a step takes " + milliseconds(step_) +
+           " ms, which its compute takes; the wait is of its beginning";
+  return "fewer bytes or a faster link: by the model nothing in the configuration makes a step "
+         "of " +
+         milliseconds(step_) + " ms shorter";
 }
 
 bool step_model::gathers() const {
@@ -156,16 +135,21 @@ nanoseconds step_model::step_with(std::size_t residents) const {
   std::map<std::uint32_t, std::size_t> numbers; // Of the blocks, as the first pass runs them.
   std::vector<block_cost> costs;
   std::vector<std::size_t> bytes;
-  for (std::size_t i = 0; i != order_.size(); ++i)
-    if (numbers.emplace(order_[i], costs.size()).second) {
+  for (std::size_t i = 0; i != order_.size(); ++i) {
+    if (order_[i] == operation_tag::no_block) {
+      if (!costs.empty() && numbers.size() == costs.size())
+        costs.back().compute += costs_[i].compute; // The choice takes it for the block's.
+    } else if (numbers.emplace(order_[i], costs.size()).second) {
       costs.push_back(costs_[i]);
       bytes.push_back(bytes_[i]);
     }
+  }
   const auto kept = choose_residents({.costs = costs, .bytes = bytes, .how = how_},
                                      {.bytes = {}, .count = residents}, residency::spread);
   auto changed = costs_;
   for (std::size_t i = 0; i != order_.size(); ++i)
-    if (kept[numbers.at(order_[i])])
+    if (const auto number = numbers.find(order_[i]);
+        number != numbers.end() && kept[number->second])
       changed[i].pieces.clear();
   return steady_pass(changed, how_);
 }
@@ -193,17 +177,33 @@ step_model::change step_model::more_residents() const {
   return best;
 }
 
+step_model::change step_model::rank_local() const {
+  if (!gathers() || ranks_ < 2)
+    return {.step = step_, .what = {}};
+  auto alone = costs_;
+  for (auto& cost : alone)
+    for (auto& piece : cost.pieces) {
+      if (piece.gather)
+        piece.copy *= static_cast<std::int64_t>(ranks_);
+      piece.gather.reset();
+    }
+  return {.step = steady_pass(alone, how_),
+          .what = "take weight_transfer rank-local if each rank has a link of its own"};
+}
+
 step_model::change step_model::shared_pass() const {
   std::map<std::uint32_t, std::size_t> times;
-  for (const auto block : order_)
-    ++times[block];
+  auto first_pass = order_.size(); // What runs before any block comes a second time.
+  for (std::size_t i = 0; i != order_.size(); ++i)
+    if (order_[i] != operation_tag::no_block && ++times[order_[i]] > 1)
+      first_pass = std::min(first_pass, i);
   const auto passes = times.empty() ? 0 : times.begin()->second;
   const auto even =
       std::ranges::all_of(times, [&](const auto& each) { return each.second == passes; });
   if (!even || passes < 2)
     return {.step = step_, .what = {}};
   const std::vector<block_cost> once(costs_.begin(),
-                                     costs_.begin() + static_cast<std::ptrdiff_t>(times.size()));
+                                     costs_.begin() + static_cast<std::ptrdiff_t>(first_pass));
   auto how = how_;
   how.passes = passes;
   return {.step = steady_pass(once, how),

@@ -4,12 +4,12 @@
 #pragma once
 
 #include "ferry/offload/schedule_model.hpp"
-#include "ferry/offload/trace.hpp"
 #include "ferry/offload/trace_analysis.hpp"
 #include "fetch_history.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,17 +20,12 @@ namespace ferry {
 /// of it.
 class step_model {
 public:
-  /// Takes the last whole step of a rank, all that it ran if there are no marks of steps.
-  step_model(const trace& run, std::uint32_t rank, const rank_history& history);
-
-  /// Returns whether the step uses the block. Those that it does not are of other components than
-  /// denoisers.
-  [[nodiscard]] bool streams(std::uint32_t block) const;
+  /// Takes what a rank ran in a stretch of time, one of `ranks`.
+  step_model(const rank_history& history, const rank_history::stretch& step, std::size_t ranks);
 
   /// Returns the change that fits a cause and, by the model, helps; something that a configuration
-  /// allows where the model knows none.
-  /// @param in_step for a block that the step uses
-  [[nodiscard]] std::string advice(wait_cause cause, bool in_step) const;
+  /// allows where the model is not asked.
+  [[nodiscard]] std::string advice(wait_cause cause) const;
 
 private:
   struct change {
@@ -38,19 +33,22 @@ private:
     std::string what;
   };
 
-  [[nodiscard]] std::string keep_it(bool in_step) const;
+  void take(const rank_history& history, const rank_history::stretch& step);
+  [[nodiscard]] std::string first_that_helps(std::initializer_list<change> changes) const;
   [[nodiscard]] change more_slots() const;
   [[nodiscard]] change more_residents() const;
   [[nodiscard]] nanoseconds step_with(std::size_t residents) const;
   [[nodiscard]] bool gathers() const;
+  [[nodiscard]] change rank_local() const;
   [[nodiscard]] change shared_pass() const;
   [[nodiscard]] bool helps(const change& made) const noexcept;
   [[nodiscard]] std::string told(const change& made) const;
 
-  std::vector<std::uint32_t> order_; ///< Blocks as they ran.
+  std::vector<std::uint32_t> order_; ///< Blocks as they ran, and `no_block` for what else did.
   std::set<std::uint32_t> blocks_;
   std::vector<block_cost> costs_;  ///< Of each.
   std::vector<std::size_t> bytes_; ///< Of each, as they came.
+  std::size_t ranks_;
   schedule_options how_;
   nanoseconds step_{};
   nanoseconds compute_{};

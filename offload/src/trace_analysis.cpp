@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <string>
 #include <utility>
 
 namespace ferry {
@@ -42,6 +43,10 @@ public:
 
   [[nodiscard]] late_block explain(std::uint32_t rank, std::size_t use);
 
+  /// Returns when the last rank came to a gather of `rank`, and which one that was.
+  [[nodiscard]] std::pair<nanoseconds, std::uint32_t> last_to(std::uint32_t rank,
+                                                              const device_span& gather) const;
+
 private:
   /// The beginning of a copy or gather, and what it had to wait for.
   struct start {
@@ -58,6 +63,8 @@ private:
   void blame_start(late_block& of, const start& at) const;
   void blame_request(late_block& of, const start& at) const;
   [[nodiscard]] start start_of(const late_block& of, const fetch_record& fetch) const;
+  [[nodiscard]] const device_span* counterpart(const rank_history& other, const rank_history& self,
+                                               const device_span& gather) const;
   [[nodiscard]] nanoseconds arrival(const rank_history& at, const device_span& gather) const;
   [[nodiscard]] std::string name(std::uint32_t block) const {
     return "'" + run_->block_name(block) + "'";
@@ -98,22 +105,46 @@ late_block detective::explain(std::uint32_t rank, std::size_t use) {
   return found;
 }
 
+/// All ranks gather the same pieces in the same order. Where spans were dropped their number tells
+/// nothing, and only what overlaps can be the same gather.
+const device_span* detective::counterpart(const rank_history& other, const rank_history& self,
+                                          const device_span& gather) const {
+  const auto& theirs = other.gathers();
+  if (run_->dropped == 0) {
+    const auto number = self.number_of(gather);
+    return number < theirs.size() && theirs[number]->block == gather.block ? theirs[number]
+                                                                           : nullptr;
+  }
+  const device_span* best = nullptr;
+  nanoseconds most{};
+  for (auto it = std::ranges::lower_bound(theirs, gather.start, {}, &device_span::end);
+       it != theirs.end() && (*it)->start < gather.end; ++it) {
+    const auto both = std::min((*it)->end, gather.end) - std::max((*it)->start, gather.start);
+    if ((*it)->block != gather.block || both <= most)
+      continue;
+    best = *it;
+    most = both;
+  }
+  return best;
+}
+
+std::pair<nanoseconds, std::uint32_t> detective::last_to(std::uint32_t rank,
+                                                         const device_span& gather) const {
+  const auto& self = ranks_->at(rank);
+  std::pair last{arrival(self, gather), rank};
+  for (const auto& [number, other] : *ranks_)
+    if (number != rank)
+      if (const auto* const theirs = counterpart(other, self, gather))
+        last = std::max(last, {arrival(other, *theirs), number});
+  return last;
+}
+
 bool detective::blame_rank(late_block& of, const fetch_record& fetch) const {
   std::map<std::uint32_t, nanoseconds> lost;
   for (const auto* own : fetch.gathers) {
-    const auto number = self_->number_of(*own);
-    const auto arrived = arrival(*self_, *own);
-    std::pair<nanoseconds, std::uint32_t> last{arrived, of.rank};
-    for (const auto& [rank, other] : *ranks_) {
-      // All ranks gather the same pieces in the same order.
-      if (rank == of.rank || number >= other.gathers().size())
-        continue;
-      const auto& theirs = *other.gathers()[number];
-      if (theirs.block == own->block)
-        last = std::max(last, {arrival(other, theirs), rank});
-    }
+    const auto last = last_to(of.rank, *own);
     if (last.second != of.rank)
-      lost[last.second] += last.first - arrived;
+      lost[last.second] += last.first - arrival(*self_, *own);
   }
   for (const auto& [rank, time] : lost) {
     if (time * 2 <= of.wait)
@@ -253,29 +284,116 @@ bool is_late(const block_span& use) {
   return use.wait() > least_wait && use.wait() * 100 > use.ended - use.begun;
 }
 
-rank_part sums_of(std::uint32_t rank, const rank_history& history) {
+/// Puts the uses, and what ran between them, into the meter in the order of time.
+void add_compute(overlap_meter& to, const rank_history& history) {
+  auto other = history.other_work().begin();
+  const auto add_others = [&](nanoseconds until) {
+    for (; other != history.other_work().end() && other->until <= until; ++other)
+      to.add_other(other->from, other->until);
+  };
+  for (const auto* each : history.uses()) {
+    if (history.warms_up(each->asked))
+      continue;
+    add_others(each->asked);
+    to.add_use(*each);
+  }
+  add_others(nanoseconds::max());
+}
+
+bool counts(const device_span& span, const rank_history& history) {
+  return span.block != operation_tag::no_block && !history.warms_up(span.start);
+}
+
+rank_part sums_of(std::uint32_t rank, const rank_history& history, const detective& who) {
   rank_part sums;
   sums.rank = rank;
+  overlap_meter meter;
+  add_compute(meter, history);
+  for (const auto* each : history.copies())
+    if (counts(*each, history))
+      meter.add_copy(each->start, each->end);
+  for (const auto* each : history.gathers())
+    if (counts(*each, history)) {
+      const auto last = who.last_to(rank, *each).first;
+      meter.add_gather(std::clamp(last, each->start, std::max(each->start, each->end)), each->end);
+    }
+  sums.overlap = meter.summary();
   auto from = nanoseconds::max();
   auto until = nanoseconds::min();
   for (const auto* each : history.uses()) {
+    if (history.warms_up(each->asked))
+      continue;
     from = std::min(from, each->asked);
     until = std::max(until, each->ended);
-    ++sums.overlap.blocks;
-    sums.overlap.compute += each->ended - each->begun;
-    sums.overlap.exposed_wait += each->wait();
   }
-  for (const auto* each : history.copies())
-    if (each->block != operation_tag::no_block)
-      sums.overlap.transfer += each->end - each->start;
-  for (const auto* each : history.gathers())
-    if (each->block != operation_tag::no_block)
-      sums.overlap.gather += each->end - each->start;
   if (sums.overlap.blocks != 0) {
-    sums.observed = until - from;
+    sums.elapsed = until - from;
     sums.link_busy = busy_time(history.copies(), from, until);
   }
+  sums.steps = history.ended_steps();
   return sums;
+}
+
+/// What to do about late blocks of one rank: each is asked about the last step that it is in, which
+/// is of its own denoiser.
+class adviser {
+public:
+  adviser(const trace& run, const rank_history& history, std::size_t ranks)
+      : run_(&run), history_(&history), ranks_(ranks), steps_(history.steps()) {
+    if (history.open_step())
+      steps_.push_back(*history.open_step());
+    if (steps_.empty())
+      steps_.push_back({nanoseconds::min(), nanoseconds::max()});
+    const auto ended = history.steps().size();
+    for (const auto* use : history.uses()) {
+      const auto after =
+          std::ranges::upper_bound(steps_, use->begun, {}, &rank_history::stretch::from);
+      if (after == steps_.begin() || use->ended > std::prev(after)->until)
+        continue;
+      const auto number = static_cast<std::size_t>(std::prev(after) - steps_.begin());
+      if (number < ended || !step_of_.contains(use->block))
+        step_of_[use->block] = number; // Of one that has not ended only where there is no other.
+    }
+  }
+
+  [[nodiscard]] std::string on(const late_block& late);
+
+private:
+  const trace* run_;
+  const rank_history* history_;
+  std::size_t ranks_;
+  std::vector<rank_history::stretch> steps_;
+  std::map<std::uint32_t, std::size_t> step_of_; ///< By block.
+  std::map<std::size_t, step_model> models_;
+  std::map<std::pair<wait_cause, std::size_t>, std::string> known_; ///< Models take their time.
+};
+
+std::string adviser::on(const late_block& late) {
+  if (late.cause == wait_cause::not_recorded && run_->dropped != 0)
+    return "record fewer steps: spans are missing";
+  if (late.cause == wait_cause::link_busy && !late.by_block)
+    return "nothing: what the link was busy with is no block's and comes once, not in every step";
+  const auto step = step_of_.find(late.block);
+  // Of other components than denoisers all blocks may stay, or none.
+  const std::string keep_all =
+      "keep its component on the device: leave it out of the configuration's components";
+  if (step == step_of_.end() && late.cause == wait_cause::link_busy)
+    return keep_all;
+  if (step == step_of_.end() && late.cause == wait_cause::demanded_late)
+    return "begin the request earlier, announce the order of its blocks, or " + keep_all;
+  if (step == step_of_.end() && late.cause == wait_cause::slot_held)
+    return "use one slot more";
+  const auto number = step == step_of_.end() ? steps_.size() : step->second;
+  auto& what = known_[{late.cause, number}];
+  if (what.empty()) {
+    const auto model = models_.find(number);
+    const auto stretch = number == steps_.size() ? rank_history::stretch{} : steps_[number];
+    what = (model != models_.end()
+                ? model
+                : models_.emplace(number, step_model(*history_, stretch, ranks_)).first)
+               ->second.advice(late.cause);
+  }
+  return what;
 }
 
 std::map<std::uint32_t, rank_history> histories_of(const trace& run) {
@@ -308,14 +426,11 @@ std::string_view to_string(wait_cause cause) noexcept {
 }
 
 double rank_part::link_use() const noexcept {
-  return ratio(link_busy, observed);
+  return ratio(link_busy, elapsed);
 }
 
 double rank_part::distance_to_bound() const noexcept {
-  const auto bound = overlap.lower_bound();
-  // What was on its way before the first block was asked for may be hidden altogether.
-  const auto beyond = overlap.compute + overlap.exposed_wait - bound;
-  return std::max(0.0, ratio(beyond, bound));
+  return ratio(overlap.observed() - overlap.lower_bound(), overlap.lower_bound());
 }
 
 trace_report analyse(const trace& run) {
@@ -323,12 +438,13 @@ trace_report analyse(const trace& run) {
   const auto histories = histories_of(run);
   detective who(run, histories);
   for (const auto& [rank, history] : histories) {
-    report.ranks.push_back(sums_of(rank, history));
-    const step_model model(run, rank, history);
-    std::map<std::pair<wait_cause, bool>, std::string> advice; // The model takes its time.
+    report.ranks.push_back(sums_of(rank, history, who));
+    adviser advice(run, history, histories.size());
     std::map<std::uint32_t, block_part> parts;
     for (std::size_t i = 0; i != history.uses().size(); ++i) {
       const auto& use = *history.uses()[i];
+      if (history.warms_up(use.asked))
+        continue;
       const auto fetch = history.fetch_of(i);
       auto& part = parts[use.block];
       part.rank = rank;
@@ -343,11 +459,7 @@ trace_report analyse(const trace& run) {
         continue;
       ++part.late;
       auto& late = report.late.emplace_back(who.explain(rank, i));
-      const auto in_step = model.streams(use.block);
-      auto& what = advice[{late.cause, in_step}];
-      if (what.empty())
-        what = model.advice(late.cause, in_step);
-      late.advice = what;
+      late.advice = advice.on(late);
     }
     for (auto& [block, part] : parts) {
       part.compute /= static_cast<std::int64_t>(part.uses);
@@ -355,10 +467,6 @@ trace_report analyse(const trace& run) {
       report.blocks.push_back(part);
     }
   }
-  for (const auto& each : run.marks)
-    if (each.what == mark_step_ended)
-      for (auto& rank : report.ranks)
-        rank.steps += rank.rank == each.rank ? 1 : 0;
   std::ranges::stable_sort(report.late, {}, &late_block::asked);
   return report;
 }

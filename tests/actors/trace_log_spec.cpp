@@ -11,10 +11,14 @@
 #include "support/catch.hpp"
 #include "support/scratch_directory.hpp"
 
+#include <sys/stat.h>
+
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ferry {
@@ -129,6 +133,34 @@ TEST_CASE("messages and operations of a real clock count from the beginning of t
   CHECK(run.device[0].start == run.messages[0].finished);
   CHECK(run.device[0].enqueued == run.device[0].start);
   CHECK(run.device[0].end == run.device[0].start + 1ms);
+}
+
+TEST_CASE("the clocks of a trace agree however long its file takes to open", "[actors][trace]") {
+  const test::scratch_directory scratch;
+  const auto path = scratch.path() / "pipe";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  std::string first;
+  std::thread reader([&] {
+    std::this_thread::sleep_for(300ms); // Until then the writer stands at the open.
+    std::ifstream from(path);
+    std::getline(from, first);
+    std::getline(from, first);
+  });
+
+  nanoseconds since_zero{};
+  nanoseconds since_epoch{};
+  {
+    trace_file subject(path, trace_file::time::real);
+    since_zero = subject.offset_of(0ns);
+    since_epoch = std::chrono::system_clock::now().time_since_epoch();
+    subject.add([](trace_writer& to) { to.name_block(0, "a"); });
+    reader.join();
+  }
+
+  const auto digits = first.find("\"epoch_ns\":");
+  REQUIRE(digits != std::string::npos);
+  const nanoseconds epoch{std::stoll(first.substr(digits + 11))};
+  CHECK(since_epoch - epoch - since_zero < 100ms);
 }
 
 TEST_CASE("actors of one name have rows of their own", "[actors][trace]") {

@@ -3,12 +3,15 @@
 
 #include "run_program.hpp"
 #include "support/catch.hpp"
+#include "support/scratch_directory.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -218,6 +221,114 @@ TEST_CASE("rates are measured where that is asked for", "[app][plan]") {
   CHECK(rates["computes_s"][block] == 0.002);
 }
 
+TEST_CASE("a rate that is typed takes the place of the measured one", "[app][plan]") {
+  const auto rates = [&](const words& more) {
+    words all{"--measure", "--device", "sim", "--sim", model};
+    all.insert(all.end(), more.begin(), more.end());
+    return json::parse(run_program(planning("flux-tiny", all)).out)["rates"];
+  };
+
+  const auto measured = rates({});
+  const auto typed = rates({"--link", "5MB/s", "--compute", "9ms", "--jitter", "1"});
+  const auto of_one = rates({"--compute", "transformer.transformer_blocks.0=7ms"});
+
+  CHECK(measured["link_bytes_per_s"].get<double>() == Approx(20e6).epsilon(0.001));
+  CHECK_FALSE(measured["computes_s"].empty());
+  CHECK(typed["link_bytes_per_s"] == 5e6);
+  CHECK(typed["jitter"] == 1);
+  CHECK(typed["compute_s"] == 0.009);
+  CHECK(typed["computes_s"].empty());
+  CHECK(of_one["computes_s"]["transformer.transformer_blocks.0"] == 0.007);
+  CHECK(of_one["computes_s"]["transformer.transformer_blocks.1"] == 0.002);
+}
+
+TEST_CASE("what a plan assumes because it was not measured is told", "[app][plan]") {
+  const auto measured = [&](const words& more) {
+    words all{"--measure", "--device", "sim"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(planning("flux-tiny", all)).err;
+  };
+
+  CHECK(measured({}).empty());
+  CHECK_THAT(measured({"--ranks", "2"}), Contains("not measured and are assumed") &&
+                                             Contains(": gather, gather-latency, host-link\n"));
+}
+
+TEST_CASE("a key of the model that no plan counts is told", "[app][plan]") {
+  const auto done = run_program(planning("flux-tiny", {"--sim", "link=1GB/s,hop=3ms"}));
+
+  CHECK(done.code == 0);
+  CHECK_THAT(done.err, Contains("sim.hop counts for nothing in a plan"));
+}
+
+TEST_CASE("no more passes are chosen to share a fetch than the requests have", "[app][plan]") {
+  const words asked{"run",
+                    data("wan-tiny"),
+                    "--device",
+                    "sim",
+                    "--sim",
+                    "link=10MB/s,compute=2ms",
+                    "--device-memory",
+                    "1300KB",
+                    "--steps",
+                    "6",
+                    "--config",
+                    "auto",
+                    "--report",
+                    "-"};
+  const auto chosen = [&](const words& more) {
+    auto all = asked;
+    all.insert(all.end(), more.begin(), more.end());
+    const auto done = run_program(all);
+    CAPTURE(done.err);
+    REQUIRE(done.code == 0);
+    return json::parse(done.out);
+  };
+
+  const auto alone = chosen({});
+  const auto allowed = chosen({"--passes-per-fetch", "8"});
+
+  CHECK(allowed["chosen"]["config"] == alone["chosen"]["config"]);
+  CHECK(steady_step(allowed) == Approx(allowed["chosen"]["step_s"].get<double>()).epsilon(0.01));
+}
+
+TEST_CASE("a checkpoint with one block is planned for and run", "[app][plan]") {
+  const test::scratch_directory scratch;
+  const auto one = (scratch.path() / "one").string();
+  REQUIRE(run_program(
+              {"checkpoint", "wan", one, "--blocks", "1", "--hidden", "128", "--text-blocks", "1"})
+              .code == 0);
+
+  const auto planned = run_program({"plan", one});
+  const auto ran = run_program({"run", one, "--device", "sim", "--steps", "1", "--config", "auto"});
+  const auto refused = run_program({"run", one, "--device", "sim", "--config",
+                                    R"({"mode":"layer","components":["dit"],"slots":2,
+                       "layer_options":{"dit":{"resident_bytes":1}}})"});
+
+  CHECK(planned.code == 0);
+  CHECK_THAT(planned.out, Contains("model_level") && !Contains("layer_wise"));
+  CHECK(ran.code == 0);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("a single streaming block"));
+}
+
+TEST_CASE("every row of the table tells its components and how to run it", "[app][plan]") {
+  const auto memory = std::to_string(all_bytes("flux-tiny") * 6 / 10);
+  const auto done =
+      run_program({"plan", data("flux-tiny"), "--device-memory", memory, "--sim",
+                   "link=20MB/s,compute=500us", "--rows", "100", "--passes-per-fetch", "2"});
+
+  REQUIRE(done.code == 0);
+  std::set<std::string> rows;
+  std::istringstream lines(done.out);
+  for (std::string line; std::getline(lines, line) && !line.empty();)
+    CHECK(rows.insert(line.substr(3)).second); // Behind its number.
+  CHECK_THAT(done.out, Contains("dit+text_encoder") && Contains("\n   2: --config '") &&
+                           Contains("in the order of what a request of 4 steps takes") &&
+                           Contains("rates: link 0.02 GB/s, jitter 0, 500.0 us a block") &&
+                           Contains("2 passes are those of 2 requests at a time"));
+}
+
 TEST_CASE("where nothing fits the least that would is told", "[app][plan]") {
   const auto none = run_program(planning("flux-tiny", {"--device-memory", "0"}));
 
@@ -261,27 +372,37 @@ TEST_CASE("what is planned for ranks is pasted with them, and nothing stands twi
   }));
   CHECK(plan("wan-tiny", {}).front()["weight_transfer"].is_null());
   CHECK_THAT(run_program({"plan", data("wan-tiny"), "--ranks", "2"}).out,
-             Contains("\nbest: everything on the device, without --config: --ranks 2\n"));
+             Contains("\nbest: everything on the device: --ranks 2, without --config\n"));
 }
 
 TEST_CASE("nonsense is refused by its option", "[app][plan]") {
   const auto [more, expected] = GENERATE(table<words, std::string>({
-      {{"--link", "0GB/s"}, "--link is '0GB/s'; expected a rate above zero such as 25GB/s"},
+      {{"--link", "0GB/s"},
+       "--link is '0GB/s'; expected a rate of at least 100kB/s such as 25GB/s"},
       {{"--link", "-1GB/s"}, "--link is '-1GB/s'; expected a rate"},
       {{"--link", "infGB/s"}, "--link is 'infGB/s'; expected a rate"},
-      {{"--link", "25GB"}, "--link is '25GB', which lacks its unit; expected a rate above zero"},
+      {{"--link", "25GB"},
+       "--link is '25GB', which lacks its unit; expected a rate of at least 100kB/s"},
       {{"--link", "5"},
-       "--link is '5', which lacks its unit; expected a rate above zero such as 25GB/s"},
+       "--link is '5', which lacks its unit; expected a rate of at least 100kB/s such as 25GB/s"},
       {{"--gather", "3furlongs/s"}, "--gather is '3furlongs/s'; expected a rate"},
       {{"--host-link", "x"}, "--host-link is 'x'; expected a rate"},
-      {{"--compute", "2"}, "--compute is '2', which lacks its unit; expected a time such as 2ms"},
-      {{"--compute", "-2ms"}, "--compute is '-2ms'; expected a time such as 2ms"},
-      {{"--compute", "transformer=2ms,3ms"}, "expected a time such as 2ms, or PATH=TIME"},
+      {{"--compute", "2"},
+       "--compute is '2', which lacks its unit; expected a time of at most 60min such as 2ms"},
+      {{"--compute", "-2ms"}, "--compute is '-2ms'; expected a time of at most 60min such as 2ms"},
+      {{"--compute", "transformer=2ms,3ms"},
+       "expected a time of at most 60min such as 2ms, or PATH=TIME"},
       {{"--compute", "dit=2ms"}, "'dit' is that of no block; expected a path such as transformer"},
       {{"--gather-latency", "1h"}, "--gather-latency is '1h'; expected a time"},
+      {{"--compute", "3601s"}, "--compute is '3601s'; expected a time of at most 60min"},
+      {{"--gather-latency", "61min"}, "--gather-latency is '61min'; expected a time of at most"},
+      {{"--host-link", "99kB/s"}, "--host-link is '99kB/s'; expected a rate of at least 100kB/s"},
+      {{"--link", "0"}, "--link is '0'; expected a rate of at least 100kB/s such as 25GB/s"},
+      {{"--sim", "compute=900000000s"}, "sim.compute is '900000000s'; expected a time of at most"},
+      {{"--guidance", "nan"}, "guidance is nan; expected a number from 0 to"},
       {{"--jitter", "-1"}, "--jitter is '-1'; expected a number from 0 to 10"},
       {{"--jitter", "nan"}, "--jitter is 'nan'; expected a number from 0 to 10"},
-      {{"--sim", "link=0GB/s"}, "sim.link is '0GB/s'; expected a rate above zero"},
+      {{"--sim", "link=0GB/s"}, "sim.link is '0GB/s'; expected a rate of at least 100kB/s"},
       {{"--device-memory", "64Mib"}, "--device-memory: "},
       {{"--device-memory", "-1"}, "--device-memory: "},
       {{"--host-memory", "much"}, "--host-memory: "},

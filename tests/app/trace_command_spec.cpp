@@ -75,6 +75,22 @@ auto lines_of(const std::string& text) {
   return std::ranges::count(text, '\n');
 }
 
+TEST_CASE("a name in a trace sends no control to the terminal, and turns no text around",
+          "[app][trace]") {
+  const test::scratch_directory scratch;
+  const auto path = scratch.path() / "t.json";
+  {
+    std::ofstream file(path);
+    trace_writer writer(file, std::nullopt);
+    writer.name_block(0, "a\xc2\x9b\x33\x31mred\xe2\x80\xae\xe2\x81\xa6z\xc3\xa4");
+    writer.add(
+        block_span{.track = 3, .block = 0, .ticket = 1, .asked = 0ms, .begun = 2ms, .ended = 3ms});
+    writer.finish();
+  }
+
+  CHECK_THAT(run_program({"trace", path.string()}).out, Contains("a?31mred??z\xc3\xa4 at"));
+}
+
 TEST_CASE("a trace is summed up, with the cause of its late blocks and what helps",
           "[app][trace]") {
   const written_trace given;

@@ -163,6 +163,39 @@ TEST_CASE("as many passes share a fetch as may, where that helps", "[offload][pl
   CHECK(planned(asked).front().passes_per_fetch == 1);
 }
 
+TEST_CASE("no time or rate that may be given takes a plan out of range", "[offload][planner]") {
+  plan_question slow;
+  slow.rates.link = 1;
+  slow.rates.gather = 1;
+  slow.rates.compute = 1h;
+  slow.rates.latency = 1h;
+  slow.rates.jitter = GENERATE(0, 10);
+  slow.ranks = GENERATE(1U, 2U);
+  slow.steps = 1000;
+  slow.most_passes_per_fetch = 64;
+
+  const auto plans = planned(slow);
+
+  CHECK(plans.front().compact.empty());
+  for (const auto& each : plans)
+    CHECK(each.step >= blocks * 1h);
+}
+
+TEST_CASE("a denoiser of one block is planned for, and not streamed", "[offload][planner]") {
+  fake_pipeline subject{test::tree(1, 3, block_bytes / sizeof(float))};
+  auto plan = test::planned();
+  plan.resident_dit_paths = {"transformer"};
+  subject.declare(test::roles).plan(plan);
+
+  const auto plans = plan_configurations(subject, link_bound()).value();
+
+  REQUIRE(plans.size() == 2);
+  CHECK(plans[0].config.strategy == offload_strategy::none);
+  CHECK(plans[0].step == 1ms);
+  CHECK(plans[1].config.strategy == offload_strategy::model_level);
+  CHECK(plans[1].slots == 0);
+}
+
 TEST_CASE("a compute time of no block is refused", "[offload][planner]") {
   auto asked = link_bound();
   asked.rates.computes = {{"transformer_2", 3ms}};
@@ -240,7 +273,7 @@ TEST_CASE("host memory is a limit of its own", "[offload][planner]") {
 }
 
 TEST_CASE("a pipeline without blocks to stream is refused", "[offload][planner]") {
-  fake_pipeline subject{test::tree(1)};
+  fake_pipeline subject{test::tree(0)};
   subject.declare(test::roles).plan(test::planned());
 
   CHECK(plan_configurations(subject, {}).error().code == errc::invalid_pipeline);

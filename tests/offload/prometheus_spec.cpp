@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -105,6 +106,22 @@ TEST_CASE("every line of it is a comment or a sample with a name of its own",
       CHECK(names.insert(found[2]).second);
   }
   CHECK(names.size() > 15);
+}
+
+TEST_CASE("of several ranks every metric stands once, with a sample of each",
+          "[offload][prometheus]") {
+  rank_metrics first{.rank = 0, .state = some_state(), .requests = {}};
+  rank_metrics second{.rank = 3, .state = some_state(), .requests = {}};
+  second.state.slots = 4;
+  second.requests.last.emplace();
+
+  const auto text = prometheus_text(std::vector{first, second});
+
+  CHECK_THAT(text, Contains("# TYPE ferry_slots gauge\nferry_slots{rank=\"0\"} 2\n"
+                            "ferry_slots{rank=\"3\"} 4\n#"));
+  CHECK_THAT(text, Contains("# TYPE ferry_last_request_overlap_efficiency gauge\n"
+                            "ferry_last_request_overlap_efficiency{rank=\"3\"} 1\n#"));
+  CHECK_THAT(text, Contains(R"({component="a\"b\\c\nd",rank="3"} 4096)"));
 }
 
 TEST_CASE("the name of a component cannot break out of its label", "[offload][prometheus]") {

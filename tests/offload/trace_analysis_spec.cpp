@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -75,6 +76,10 @@ public:
                               .finished = at(finished)});
     return *this;
   }
+  story& drop(std::uint64_t spans) {
+    made_.dropped = spans;
+    return *this;
+  }
   story& mark(std::string_view what, double when) {
     made_.marks.push_back({0, compute_row, what, at(when)});
     return *this;
@@ -120,6 +125,7 @@ TEST_CASE("waits, bodies and copies are added up, by rank and by block",
                           .copy(1, 2, 6)
                           .use(0, 0, 2, 5)
                           .use(1, 5, 6, 9)
+                          .mark(mark_step_begins, 0)
                           .mark(mark_step_ended, 9)
                           .report();
 
@@ -128,7 +134,7 @@ TEST_CASE("waits, bodies and copies are added up, by rank and by block",
   CHECK(rank.overlap.exposed_wait == 3ms);
   CHECK(rank.overlap.compute == 6ms);
   CHECK(rank.overlap.transfer == 6ms);
-  CHECK(rank.observed == 9ms);
+  CHECK(rank.elapsed == 9ms);
   CHECK(rank.link_use() == Approx(6.0 / 9));
   CHECK(rank.distance_to_bound() == Approx(0.5));
   CHECK(rank.steps == 1);
@@ -136,6 +142,68 @@ TEST_CASE("waits, bodies and copies are added up, by rank and by block",
   CHECK(report.blocks[1].transfer == 4ms);
   CHECK(report.blocks[1].wait == 1ms);
   CHECK(report.blocks[1].late == 1);
+}
+
+TEST_CASE(
+    "what a step runs between streamed blocks is compute of its own, and costs time by the model",
+    "[offload][trace_analysis]") {
+  story told;
+  told.mark(mark_step_begins, 0);
+  // Block, 3 ms of a resident one, block, 3 ms: copies of 5 ms.
+  told.fetched_use(0, 1, 0, 0, 5, 6).fetched_use(2, 2, 5, 9, 10, 11);
+  told.mark(mark_step_ended, 14);
+
+  const auto report = told.report();
+
+  const auto& rank = report.ranks.at(0);
+  CHECK(rank.overlap.compute == 8ms);
+  CHECK(rank.overlap.exposed_wait == 6ms);
+  CHECK(rank.overlap.lower_bound() == 10ms);
+  REQUIRE(report.late.size() == 2);
+  CHECK(report.late[1].advice ==
+        "resident: 1 more block (by the model a step takes 8.00 ms instead of 10.00 ms)");
+}
+
+TEST_CASE("no bound is above what was observed, whatever came before the first block was asked for",
+          "[offload][trace_analysis]") {
+  const auto report =
+      story{}.copy(0, 0, 5).copy(1, 5, 10).use(0, 4, 5, 6).use(1, 6, 10, 11).report();
+
+  const auto& rank = report.ranks.at(0);
+  CHECK(rank.overlap.transfer == 10ms);
+  CHECK(rank.overlap.lower_bound() == 6ms);
+  CHECK(rank.distance_to_bound() == Approx(1.0 / 6));
+}
+
+TEST_CASE("a gather counts from when the last rank came to it", "[offload][trace_analysis]") {
+  const auto report = story{}
+                          .copy(0, 0, 1, 0, 0)
+                          .copy(0, 0, 4, 3, 1, 1'000'000)
+                          .gather(0, 0, 1, 5, 1)
+                          .gather(1, 0, 4, 5, 4)
+                          .use(0, 1, 5, 6, 0)
+                          .use(0, 5, 5, 6, 1)
+                          .report();
+
+  CHECK(report.ranks.at(0).overlap.gather == 1ms);
+  CHECK(report.ranks.at(0).overlap.lower_bound() == 1ms);
+}
+
+TEST_CASE("what was run to warm up holds others up and does not count itself",
+          "[offload][trace_analysis]") {
+  story told;
+  told.mark(mark_warm_up_begins, 0).copy(0, 0, 2).copy(1, 2, 9).use(0, 0, 2, 3);
+  told.mark(mark_warm_up_ended, 5).copy(2, 9, 11, 5).use(2, 6, 11, 12);
+
+  const auto report = told.report();
+
+  CHECK(report.ranks.at(0).overlap.blocks == 1);
+  CHECK(report.ranks.at(0).overlap.transfer == 2ms);
+  CHECK(report.ranks.at(0).elapsed == 6ms);
+  REQUIRE(report.blocks.size() == 1);
+  REQUIRE(report.late.size() == 1);
+  CHECK(report.late[0].cause == wait_cause::link_busy);
+  CHECK(report.late[0].by_block == 1);
 }
 
 TEST_CASE("a trace without a block says so with zeros", "[offload][trace_analysis]") {
@@ -357,8 +425,81 @@ TEST_CASE("a step whose blocks ranks gather is not told to keep any", "[offload]
                                   .use(1, 5, 7, 8));
 
   CHECK(late.cause == wait_cause::link_busy);
-  CHECK(late.advice == "take weight_transfer rank-local if each rank's link is fast enough: of "
-                       "blocks that ranks gather none may stay");
+  CHECK(late.advice == "fewer bytes or a faster link: by the model nothing in the configuration "
+                       "makes a step of 6.00 ms shorter");
+}
+
+TEST_CASE("ranks that gather more slowly than they copy alone are told so",
+          "[offload][trace_analysis]") {
+  story told;
+  for (std::uint32_t rank = 0; rank != 2; ++rank)
+    told.copy(0, 0, 1, 0, rank)
+        .copy(1, 1, 2, 0, rank)
+        .gather(rank, 0, 1, 5)
+        .gather(rank, 1, 5, 9)
+        .use(0, 5, 5, 6, rank)
+        .use(1, 6, 9, 10, rank);
+
+  CHECK(last_late(told).advice ==
+        "take weight_transfer rank-local if each rank has a link of its own (by the model a step "
+        "takes 4.00 ms instead of 8.00 ms)");
+}
+
+TEST_CASE("a block that waited for what comes once is told nothing that would not help",
+          "[offload][trace_analysis]") {
+  const auto late =
+      last_late(story{}.copy(operation_tag::no_block, 0, 4).copy(0, 4, 6).use(0, 1, 6, 7));
+
+  CHECK(late.cause == wait_cause::link_busy);
+  CHECK(late.advice ==
+        "nothing: what the link was busy with is no block's and comes once, not in every step");
+}
+
+TEST_CASE("a step that takes what its compute takes is told nothing to change",
+          "[offload][trace_analysis]") {
+  story told;
+  told.mark(mark_step_begins, 0);
+  told.fetched_use(0, 1, 0, 0, 2, 6).fetched_use(1, 2, 2, 6, 6.1, 10.1);
+  told.copy(2, 6.1, 8).use(2, 10.1, 10.1, 14.1);
+  told.mark(mark_step_ended, 14.1);
+
+  CHECK(last_late(told).advice ==
+        "nothing: by the model a step takes 12.10 ms, which its compute takes; the wait is of its "
+        "beginning");
+}
+
+TEST_CASE("a late block is advised by a step of its own denoiser", "[offload][trace_analysis]") {
+  story told;
+  told.mark(mark_step_begins, 0);
+  told.fetched_use(0, 1, 0, 0, 2, 3).fetched_use(1, 2, 2, 3, 4, 5);
+  told.mark(mark_step_ended, 5).mark(mark_step_begins, 5);
+  told.fetched_use(10, 3, 4, 5, 8, 9).fetched_use(11, 4, 8, 9, 12, 13);
+  told.mark(mark_step_ended, 13);
+
+  const auto report = told.report();
+
+  REQUIRE(report.late.size() == 4);
+  CHECK(report.late[1].block == 1);
+  CHECK(report.late[1].advice ==
+        "resident: 1 more block (by the model a step takes 2.00 ms instead of 4.00 ms)");
+  CHECK(report.late[3].advice ==
+        "resident: 2 more blocks, spread (by the model a step takes 2.00 ms instead of 8.00 ms)");
+}
+
+TEST_CASE("where a rank's gather was dropped no other one is taken for it",
+          "[offload][trace_analysis]") {
+  const auto dropped = GENERATE(0, 1);
+  story told;
+  // Rank 1 came 1 ms late to the first gather of block 0 and at once to the second.
+  told.copy(0, 0, 1, 0, 0).gather(0, 0, 2, 3).use(0, 2, 3, 4, 0);
+  told.copy(0, 10, 11, 10, 0).gather(0, 0, 11, 14, 11).use(0, 11, 14, 15, 0);
+  told.copy(0, 10, 11, 10, 1).gather(1, 0, 11, 14, 11);
+  told.drop(static_cast<std::uint64_t>(dropped));
+
+  const auto report = told.report();
+
+  const auto blames = [&](const late_block& each) { return each.cause == wait_cause::rank_late; };
+  CHECK(std::ranges::any_of(report.late, blames) == (dropped == 0));
 }
 
 TEST_CASE("a block that no step uses is not told to stay alone", "[offload][trace_analysis]") {

@@ -14,11 +14,15 @@
 namespace ferry {
 namespace {
 
+// So that sums over long runs stay in range.
+constexpr std::uint64_t least_rate = 100'000;
+constexpr nanoseconds most_time = std::chrono::hours{1};
+
 bool read_rate(std::string_view text, double& target) {
   if (!text.ends_with("/s"))
     return false;
   auto value = parse_bytes(text.substr(0, text.size() - 2));
-  if (!value || *value == 0)
+  if (!value || *value < least_rate)
     return false;
   target = static_cast<double>(*value);
   return true;
@@ -26,9 +30,10 @@ bool read_rate(std::string_view text, double& target) {
 
 bool read_time(std::string_view text, nanoseconds& target) {
   auto value = parse_duration(text);
-  if (value)
-    target = *value;
-  return value.has_value();
+  if (!value || *value > most_time)
+    return false;
+  target = *value;
+  return true;
 }
 
 bool read_size(std::string_view text, std::size_t& target) {
@@ -60,11 +65,11 @@ std::optional<std::string_view> assign(sim_options& options, std::string_view ke
                                        std::string_view value, bool& read) {
   auto rate = [&](double& target) {
     read = read_rate(value, target);
-    return "a rate above zero such as 25GB/s";
+    return "a rate of at least 100kB/s such as 25GB/s";
   };
   auto time = [&](nanoseconds& target) {
     read = read_time(value, target);
-    return "a time such as 2ms";
+    return "a time of at most 60min such as 2ms";
   };
   auto size = [&](std::size_t& target) {
     read = read_size(value, target);

@@ -20,7 +20,7 @@ public:
   /// Whether the devices of the ranks keep real time.
   enum class time : std::uint8_t { real, modelled };
 
-  /// Opens the file for writing and begins the trace. Real time counts from here.
+  /// Opens the file for writing and begins the trace. Real time counts from when it is open.
   /// @throws ferry_error `io_failure`
   trace_file(std::filesystem::path path, time kind);
 

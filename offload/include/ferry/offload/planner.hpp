@@ -19,6 +19,7 @@
 namespace ferry {
 
 /// How fast a machine is. Rates are in bytes per second, and above 0 unless it says otherwise.
+/// Times are an hour at most; a copy or gather that would take longer than a day counts as a day.
 struct machine_rates {
   double link = 25e9;    ///< From host memory to one device.
   nanoseconds latency{}; ///< Of every copy.
@@ -70,9 +71,9 @@ struct planned_configuration {
 /// device and on the host. Places are what the resolver and the transfer plan give, times what the
 /// schedule model does; nothing is read of the weights.
 ///
-/// Fails with `not_found` if a compute time is of no block, with `invalid_pipeline` if no denoiser
-/// can be streamed, and with `out_of_device_memory` or `out_of_host_memory` if nothing fits, naming
-/// the least that would.
+/// A denoiser with a single block is planned for, and not streamed. Fails with `not_found` if a
+/// compute time is of no block, with `invalid_pipeline` if no denoiser has blocks, and with
+/// `out_of_device_memory` or `out_of_host_memory` if nothing fits, naming the least that would.
 [[nodiscard]] result<std::vector<planned_configuration>>
 plan_configurations(const pipeline& subject, const plan_question& asked);
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/offload/block_marks.hpp>
 #include <ferry/platform/device.hpp>
 
 #include <array>
@@ -60,7 +61,7 @@ private:
 
   std::mutex mutex_;
   std::array<fetch, 64> fetches_; ///< By ticket; more than there are at a time.
-  nanoseconds begun_{};
+  block_marks marks_;
   std::vector<block_use> uses_;
 };
 

@@ -57,14 +57,14 @@ struct block_part {
 struct rank_part {
   std::uint32_t rank = 0;
   overlap_summary overlap;
-  nanoseconds observed{};  ///< From the first block asked for to the end of the last.
-  nanoseconds link_busy{}; ///< Some copy ran, while observed.
+  nanoseconds elapsed{};   ///< From the first block asked for to the end of the last.
+  nanoseconds link_busy{}; ///< Some copy ran, in that time.
   std::uint64_t steps = 0; ///< Denoising steps that ended.
 
   /// Returns what part of the time some copy ran, 0 to 1.
   [[nodiscard]] double link_use() const noexcept;
 
-  /// Returns how much longer blocks and waits took than the lower bound: 0 is perfect.
+  /// Returns how much longer compute and waits took than the lower bound: 0 is perfect.
   [[nodiscard]] double distance_to_bound() const noexcept;
 };
 
@@ -78,7 +78,9 @@ struct trace_report {
 inline constexpr nanoseconds least_wait{1000};
 
 /// Says how well transfers hid behind compute and why the rest did not. A block is late if it was
-/// waited for longer than `least_wait` and a hundredth of what it computed.
+/// waited for longer than `least_wait` and a hundredth of what it computed. What was run to warm up
+/// does not count. Where the trace has all ranks of a gather, it counts from when the last of them
+/// came.
 [[nodiscard]] trace_report analyse(const trace& run);
 
 } // namespace ferry
