@@ -17,6 +17,36 @@ void count_host(std::span<const host_master::segment> segments, component_state&
 
 } // namespace
 
+std::uint64_t placement::pinned_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& each : blocks_) {
+    bytes += each.master ? each.master->whole().size() : 0;
+    bytes += each.shard ? each.shard->whole().size() : 0;
+  }
+  for (const auto& each : groups_->groups())
+    bytes += each.stager ? each.stager->pinned_bytes() : 0;
+  bytes += through_->staging() != nullptr ? through_->staging()->size() : 0;
+  bytes += groups_->buffers() != nullptr ? groups_->buffers()->size() : 0;
+  return bytes;
+}
+
+std::size_t placement::staged_stores() const noexcept {
+  std::size_t count = 0;
+  for (const auto& each : plan_.transfers.blocks)
+    count += through_->at(each.id).staged ? 1U : 0U;
+  for (const auto& each : groups_->groups())
+    count += each.stager != nullptr && each.stager->staged() ? 1U : 0U;
+  return count;
+}
+
+std::string placement::held() const {
+  if (const auto block = through_->board().any_in_use())
+    return "block '" + through_->at(*block).path + "'";
+  if (const auto group = groups_->board().any_held())
+    return "component '" + groups_->at(*group).path + "'";
+  return "what it uses";
+}
+
 // A unit that is not placed yet, or was taken back already, is nowhere.
 std::map<std::string, component_state> placement::components() const {
   auto states = plan_.components;
