@@ -142,6 +142,7 @@ if $gpu; then
 fi
 
 stage "Set-up" set_up
+stage "Browser for the tests" install_browser
 if $ci; then
     stage "Set-up of the checks" install_packages clang-format-19
     stage "Format" check_format

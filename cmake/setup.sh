@@ -52,6 +52,12 @@ install_packages() {
     DEBIAN_FRONTEND=noninteractive "${prefix[@]}" apt-get install -y -qq "${missing[@]}" >/dev/null
 }
 
+# For the tests of timeline pages, which are skipped without one.
+install_browser() {
+    command -v chromium >/dev/null || (install_packages chromium) \
+        || printf 'There is no chromium: the tests of timeline pages will be skipped.\n'
+}
+
 # Prints the libtorch directory that the machine already has, if any.
 find_torch() {
     if [ -n "${FERRY_TORCH_DIR:-}" ]; then

@@ -532,7 +532,8 @@
   document.documentElement.dataset.view = Math.round(view.from) + ' to ' + Math.round(view.to);
   ink.font = '12px system-ui, sans-serif';
   document.documentElement.dataset.cut = lanes.filter((each) => ink.measureText(each.heading || each.name).width > gutter() - 12).length;
-  window.timeline = {lanes: lanes.filter((each) => each.spans).map((each) => each.name), spans: count, show, choose, go_to, draw, view, frame_times};
+  const tracks = lanes.filter((each) => each.spans);
+  window.timeline = {lanes: tracks.map((each) => each.name), tops: tracks.map((each) => each.top), spans: count, show, choose, go_to, draw, view, gutter, x_of, frame_times};
   document.documentElement.dataset.lanes = window.timeline.lanes.join(', ');
   document.documentElement.dataset.spans = count;
 })();
