@@ -37,6 +37,12 @@ struct trace_options {
 
 /// Reads all files into one trace, on the clock of the first. Refuses files of other runs.
 result<trace> read_all(const std::vector<std::string>& files) {
+  std::error_code ignored;
+  for (std::size_t i = 0; i != files.size(); ++i)
+    for (std::size_t j = 0; j != i; ++j)
+      if (fs::equivalent(files[i], files[j], ignored))
+        return tl::unexpected(
+            failure{.code = errc::invalid_argument, .detail = "'" + files[i] + "' is given twice"});
   auto whole = read_trace(fs::path(files.front()));
   for (std::size_t i = 1; whole && i != files.size(); ++i) {
     auto next = read_trace(fs::path(files[i]));
@@ -59,6 +65,8 @@ result<void> check_page(const trace_options& options) {
     return tl::unexpected(failure{.code = errc::invalid_argument,
                                   .detail = "--html names '" + *options.page + "', " + why});
   };
+  if (options.page->empty())
+    return refuse("which is no name; expected a file");
   std::error_code ignored;
   for (const auto& each : options.files)
     if (fs::equivalent(*options.page, each, ignored))

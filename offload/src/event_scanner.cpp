@@ -60,11 +60,15 @@ void event_scanner::open(int byte) {
       if (byte == the_end)
         return;
       if (byte != expected)
-        refuse("is no trace of Ferry: it is an object that does not begin with " +
-               std::string(key));
+        refuse(
+            "is no trace of Ferry, perhaps one of another program: it is an object that does not "
+            "begin with " +
+            std::string(key));
       byte = take_after_blanks();
     }
   }
+  if (byte == 0x1f)
+    refuse("is compressed; unpack it");
   if (byte != '[' && byte != the_end)
     refuse("is no trace of Ferry: it begins with " + shown_byte(byte) + "; expected '['");
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iterator>
 
 namespace ferry {
@@ -24,6 +25,7 @@ const Span* last_until(const std::vector<const Span*>& spans, nanoseconds at,
 
 } // namespace
 
+// Spans stand in the trace, and so in every list here, in the order of time: so do their addresses.
 rank_history::rank_history(const trace& run, std::uint32_t rank) {
   for (const auto& each : run.uses) {
     if (each.rank != rank)
@@ -108,16 +110,16 @@ fetch_record rank_history::fetch_of(std::size_t use) const {
   const key whose{wanted.ticket, wanted.block};
   // Tickets count from 1 again with every backend.
   const auto& same = uses_of_.at(whose);
-  const auto self = std::ranges::find(same, &wanted);
+  const auto self = std::ranges::lower_bound(same, &wanted, std::less<>{});
   const auto since = self == same.begin() ? nanoseconds::min() : (*std::prev(self))->begun;
   fetch_record found;
   const auto collect = [&](const auto& from, auto& to) {
     const auto all = from.find(whose);
     if (all == from.end())
       return;
-    for (const auto* each : all->second)
-      if (each->start >= since && each->start <= wanted.begun)
-        to.push_back(each);
+    for (auto it = std::ranges::upper_bound(all->second, since, {}, &device_span::start);
+         it != all->second.end() && (*it)->start <= wanted.begun; ++it)
+      to.push_back(*it);
   };
   collect(copies_for_, found.copies);
   collect(gathers_for_, found.gathers);
@@ -130,11 +132,8 @@ fetch_record rank_history::fetch_of(std::size_t use) const {
 
 const device_span* rank_history::before(const device_span& span) const noexcept {
   const auto& all = span.kind == operation_kind::gather ? gathers_ : copies_;
-  const auto here = std::ranges::lower_bound(all, span.start, {}, &device_span::start);
-  for (auto it = here; it != all.begin();)
-    if (const auto* each = *--it; each != &span)
-      return each;
-  return nullptr;
+  const auto here = std::ranges::lower_bound(all, &span, std::less<>{});
+  return here == all.begin() ? nullptr : *std::prev(here);
 }
 
 std::optional<nanoseconds> rank_history::landed(const device_span& gather) const noexcept {
@@ -147,9 +146,7 @@ std::optional<nanoseconds> rank_history::landed(const device_span& gather) const
 }
 
 std::size_t rank_history::number_of(const device_span& gather) const noexcept {
-  auto here = std::ranges::lower_bound(gathers_, gather.start, {}, &device_span::start);
-  while (here != gathers_.end() && *here != &gather)
-    ++here;
+  const auto here = std::ranges::lower_bound(gathers_, &gather, std::less<>{});
   return static_cast<std::size_t>(here - gathers_.begin());
 }
 

@@ -22,10 +22,8 @@ double overlap_summary::efficiency() const noexcept {
 }
 
 void common_time::add(list& to, interval next) {
-  next.first = std::max(next.first, to.covered);
   if (next.second <= next.first)
     return;
-  to.covered = next.second;
   if (!to.open.empty() && to.open.back().second == next.first)
     to.open.back().second = next.second;
   else

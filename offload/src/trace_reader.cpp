@@ -8,10 +8,12 @@
 #include "strict_json.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -21,10 +23,18 @@ namespace {
 
 using nlohmann::json;
 
-/// Thirty years, so that sums of a few times stay in range.
-constexpr double most_microseconds = 1e15;
-constexpr std::uint32_t most_ranks = 65'536;
+/// Four months, and three years for all lengths together, so that sums and small multiples of them
+/// stay in range.
+constexpr double most_microseconds = 1e13;
+constexpr nanoseconds most_in_all = std::chrono::hours{3 * 365 * 24};
+constexpr std::uint32_t rank_numbers = 65'536;
+/// In one trace: each is looked at by itself.
+constexpr std::size_t most_ranks = 1024;
 constexpr std::size_t longest_word = 4096;
+
+[[noreturn]] void refuse(std::string detail, errc code = errc::invalid_argument) {
+  throw ferry_error{{.code = code, .detail = std::move(detail)}};
+}
 
 /// Takes the events of a file into a `trace`.
 class trace_builder {
@@ -45,6 +55,14 @@ private:
   void head(const json& event);
   void metadata(const json& event, std::string_view name);
   void span(const json& event, std::string_view name);
+  [[nodiscard]] std::uint32_t rank_of(const json& event);
+
+  /// Refuses lengths that nobody could add up.
+  void count(nanoseconds length) {
+    if (length > most_in_all - in_all_)
+      refuse("has spans of more than three years together");
+    in_all_ += length;
+  }
 
   /// Takes notice of how many spans of a rank were lost so far.
   void drop(std::uint32_t rank, std::uint64_t so_far) {
@@ -55,12 +73,10 @@ private:
 
   trace made_;
   std::map<std::uint32_t, std::uint64_t> dropped_;
+  std::set<std::uint32_t> ranks_;
+  nanoseconds in_all_{};
   bool begun_ = false;
 };
-
-[[noreturn]] void refuse(std::string detail, errc code = errc::invalid_argument) {
-  throw ferry_error{{.code = code, .detail = std::move(detail)}};
-}
 
 const json& member(const json& of, const char* key) {
   static const json nothing;
@@ -88,7 +104,7 @@ nanoseconds time(const json& of, const char* key) {
   const auto& value = member(of, key);
   const auto microseconds = value.is_number() ? value.get<double>() : NAN;
   if (!(std::abs(microseconds) <= most_microseconds))
-    refuse(unexpected_value(key, value, "microseconds, at most 30 years of them"));
+    refuse(unexpected_value(key, value, "microseconds, at most four months of them"));
   return nanoseconds{std::llround(microseconds * 1e3)};
 }
 
@@ -101,8 +117,11 @@ std::string_view word(const json& of, const char* key) {
   return *text;
 }
 
-std::uint32_t rank_of(const json& event) {
-  return whole<std::uint32_t>(event, "pid", most_ranks - 1);
+std::uint32_t trace_builder::rank_of(const json& event) {
+  const auto rank = whole<std::uint32_t>(event, "pid", rank_numbers - 1);
+  if (ranks_.insert(rank).second && ranks_.size() > most_ranks)
+    refuse("has more than " + std::to_string(most_ranks) + " ranks; expected fewer in one trace");
+  return rank;
 }
 
 std::uint32_t track_of(const json& event) {
@@ -174,9 +193,11 @@ void trace_builder::span(const json& event, std::string_view name) {
     const auto asked = time(args, "asked");
     if (asked > start)
       refuse(unexpected_value("asked", member(args, "asked"), "a time not after ts"));
+    count(length + (start - asked));
     made_.uses.push_back({rank_of(event), track_of(event), block_of(args), ticket_of(args), asked,
                           start, start + length});
   } else if (category == "message") {
+    count(length);
     message_span made{.rank = rank_of(event),
                       .track = track_of(event),
                       .what = made_.keep(name),
@@ -190,6 +211,7 @@ void trace_builder::span(const json& event, std::string_view name) {
       made.slot = whole<std::uint32_t>(args, "slot");
     made_.messages.push_back(made);
   } else {
+    count(length);
     made_.device.push_back({rank_of(event), track_of(event),
                             category == "copy"      ? operation_kind::copy
                             : category == "gather"  ? operation_kind::gather

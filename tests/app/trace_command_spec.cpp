@@ -226,6 +226,18 @@ TEST_CASE("what is no trace is rejected in one line", "[app][trace]") {
   CHECK_THAT(done.err, StartsWith("ferry: ") && Contains("t.json'") && Contains(expected));
 }
 
+TEST_CASE("a trace that is given twice, by whatever name, is rejected as that", "[app][trace]") {
+  const written_trace given;
+  const auto other = given.scratch.path() / "other.json";
+  std::filesystem::create_hard_link(given.path, other);
+
+  const auto done = run_program({"trace", given.path, other});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("other.json' is given twice"));
+  CHECK(run_program({"trace", given.path, "--html", ""}).code == 2);
+}
+
 TEST_CASE("a trace that is not there is rejected", "[app][trace]") {
   const auto done = run_program({"trace", "/nowhere/t.json"});
 

@@ -165,8 +165,8 @@ TEST_CASE("as many passes share a fetch as may, where that helps", "[offload][pl
 
 TEST_CASE("no time or rate that may be given takes a plan out of range", "[offload][planner]") {
   plan_question slow;
-  slow.rates.link = 1;
-  slow.rates.gather = 1;
+  slow.rates.link = 1e-4;
+  slow.rates.gather = 1e-4;
   slow.rates.compute = 1h;
   slow.rates.latency = 1h;
   slow.rates.jitter = GENERATE(0, 10);

@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -187,6 +188,19 @@ TEST_CASE("a gather counts from when the last rank came to it", "[offload][trace
 
   CHECK(report.ranks.at(0).overlap.gather == 1ms);
   CHECK(report.ranks.at(0).overlap.lower_bound() == 1ms);
+}
+
+TEST_CASE("as many uses of one block under one ticket as a file may hold are looked at in no time",
+          "[offload][trace_analysis]") {
+  story told;
+  for (int i = 0; i != 200'000; ++i)
+    told.copy(0, i, i + 0.5).use(0, i, i + 0.5, i + 1);
+  const auto begun = std::chrono::steady_clock::now();
+
+  const auto report = told.report();
+
+  CHECK(report.late.size() == 200'000);
+  CHECK(std::chrono::steady_clock::now() - begun < 5s);
 }
 
 TEST_CASE("what was run to warm up holds others up and does not count itself",

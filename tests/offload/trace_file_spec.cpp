@@ -262,6 +262,7 @@ TEST_CASE("a file that is no trace of Ferry is refused, saying why", "[offload][
   CHECK(refusal("").find("'t.json' ends before its first event") == 0);
   CHECK(refusal("[]").find("ends before its first event") != std::string::npos);
   CHECK(refusal("hello").find("begins with \"h\"") != std::string::npos);
+  CHECK(refusal("\x1f\x8b\x08").find("is compressed; unpack it") != std::string::npos);
   CHECK(refusal(R"({"traceEvents":[]})").find("ends before its first event") != std::string::npos);
   CHECK(refusal(R"({"traceEvents":1})").find("expected '['") != std::string::npos);
   CHECK(refusal(R"({"events":[]})").find("does not begin with \"traceEvents\":") !=
@@ -296,6 +297,33 @@ TEST_CASE("values that no run can have are refused, naming line and value", "[of
         std::string::npos);
   CHECK(refusal(span("1", "1", R"("pid":0,"tid":-1)")).find("tid is -1") != std::string::npos);
   CHECK(refusal(span("1e9999", "1", R"("pid":0,"tid":0)")).find("no JSON") != std::string::npos);
+}
+
+TEST_CASE("a trace whose spans nobody could add up is refused", "[offload][trace]") {
+  const auto spans = [](int count) {
+    std::string all;
+    for (int i = 0; i != count; ++i)
+      all += std::string(i == 0 ? "" : ",\n") +
+             R"({"ph":"X","cat":"block","name":"block","ts":1e13,"dur":9e12,"pid":0,"tid":0,)"
+             R"("args":{"asked":9e12}})";
+    return with_event(all);
+  };
+
+  CHECK(refusal(spans(9)).empty());
+  CHECK(refusal(spans(10)).find("more than three years together") != std::string::npos);
+}
+
+TEST_CASE("a trace has no more ranks than can be looked at", "[offload][trace]") {
+  const auto ranks = [](int count) {
+    std::string all;
+    for (int i = 0; i != count; ++i)
+      all += std::string(i == 0 ? "" : ",\n") +
+             R"({"ph":"i","name":"step ended","ts":1,"tid":0,"pid":)" + std::to_string(i * 7) + "}";
+    return with_event(all);
+  };
+
+  CHECK(refusal(ranks(1024)).empty());
+  CHECK(refusal(ranks(1025)).find("more than 1024 ranks") != std::string::npos);
 }
 
 TEST_CASE("a broken line is named by its number", "[offload][trace]") {
@@ -378,6 +406,10 @@ TEST_CASE("traces that cannot be of one run say why", "[offload][trace]") {
   CHECK(why_not_of_one_run(one, make(0, 0s, true), 0s) == "both have rank 0");
   CHECK(why_not_of_one_run(one, make(1, 0s, true), 2s) == "one had ended before the other began");
   CHECK(why_not_of_one_run(one, make(1, 0s, true), -2s) == "one had ended before the other began");
+  CHECK(why_not_of_one_run(one, make(1, 5s, true), nanoseconds::max()) ==
+        "one had ended before the other began");
+  CHECK(why_not_of_one_run(one, make(1, -5s, true), nanoseconds::min()) ==
+        "one had ended before the other began");
   CHECK(why_not_of_one_run(one, make(1, 0s, true, "b"), 0s) ==
         "block 0 is 'a' in one and 'b' in the other");
   CHECK(why_not_of_one_run(one, make(1, 0s, false), 0s).find("times are modelled") == 0);

@@ -53,7 +53,6 @@ public:
 private:
   struct list {
     std::deque<interval> open; ///< Those that the other list has not got past.
-    nanoseconds covered = nanoseconds::min();
   };
 
   void add(list& to, interval next);
