@@ -4,6 +4,7 @@
 #   ./test.sh          release build, all tests
 #   ./test.sh --ci     the same, and: format, header self-containment, sanitizer builds
 #   ./test.sh --gpu    the tests and the performance goals that need a GPU, on one; docs/gpu.md
+#   ./test.sh --peers  what Python users have today, installed beside and compared on this CPU
 set -euo pipefail
 cd "$(dirname "$0")"
 source cmake/setup.sh
@@ -14,12 +15,14 @@ if [ $# -gt 1 ]; then
 fi
 ci=false
 gpu=false
+peers=false
 case "${1:-}" in
     "") ;;
     --ci) ci=true ;;
     --gpu) gpu=true ;;
-    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) printf 'test.sh: %s is no option; expected --ci, --gpu or nothing\n' "$1" >&2; exit 2 ;;
+    --peers) peers=true ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) printf 'test.sh: %s is no option; expected --ci, --gpu, --peers or nothing\n' "$1" >&2; exit 2 ;;
 esac
 
 check_format() {
@@ -129,6 +132,28 @@ measure_on_gpu() {
     }
 }
 
+# An environment of its own: what they need is not what Ferry is built with.
+install_peers() {
+    [ -x .cache/peers/bin/python ] || python3 -m venv .cache/peers
+    .cache/peers/bin/pip install -q "torch==$ferry_torch_version" numpy \
+        diffusers==0.42.1 accelerate safetensors
+}
+
+compare_with_peers() {
+    printf 'machine  %s, %s cores, %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
+        "$(nproc)" "$(sed -n 's/^MemTotal: *//p' /proc/meminfo)"
+    printf 'date     %s, %s\n\n' "$(date -u +%F)" "$(git rev-parse --short HEAD 2>/dev/null || true)"
+    build/release/bin/ferry_bench --json build/release/peers.json P16
+}
+
+if $peers; then
+    stage "Set-up" set_up
+    stage "Peers" install_peers
+    stage "Build (release)" build release ferry_bench
+    stage "Comparison" compare_with_peers
+    print_times
+    exit
+fi
 if $gpu; then
     stage "Driver" require_driver
     stage "Set-up" set_up

@@ -89,7 +89,8 @@ result<planned_configuration> choose_config(const run_options& options,
                                             const diffusion_model& model,
                                             const std::vector<asked_request>& asked,
                                             std::optional<std::uint64_t> device_memory,
-                                            device& target, std::size_t ranks) {
+                                            std::optional<dtype> computes, device& target,
+                                            std::size_t ranks) {
   auto rates = read_rates({.model = options.sim_model});
   if (!rates)
     return tl::unexpected(rates.error());
@@ -97,7 +98,8 @@ result<planned_configuration> choose_config(const run_options& options,
     if (auto measured = measure_rates({.checkpoint = options.checkpoint,
                                        .device = target.traits().name,
                                        .device_memory = device_memory,
-                                       .sim_model = options.sim_model},
+                                       .sim_model = options.sim_model,
+                                       .computes = computes},
                                       ranks, *rates);
         !measured)
       return tl::unexpected(measured.error());

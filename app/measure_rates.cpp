@@ -181,7 +181,7 @@ result<std::vector<std::string>> run_streamed(const std::shared_ptr<device>& tar
 
 result<void> measure_rates(const measured_machine& where, std::size_t ranks, machine_rates& rates) {
   try {
-    const auto model = load_model(where.checkpoint);
+    const auto model = load_model(where.checkpoint, where.computes);
     if (!model)
       return tl::unexpected(model.error());
     auto opened = open_device(

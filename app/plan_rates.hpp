@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/offload/dtype.hpp>
 #include <ferry/offload/planner.hpp>
 #include <ferry/platform/error.hpp>
 #include <ferry/platform/sim_options.hpp>
@@ -48,6 +49,7 @@ struct measured_machine {
   std::string device; ///< Empty: the default of this machine.
   std::optional<std::uint64_t> device_memory = std::nullopt; ///< Most of it, for weights.
   std::optional<std::string> sim_model = std::nullopt;
+  std::optional<dtype> computes = std::nullopt; ///< What weights are there; nothing: as stored.
 };
 
 /// Replaces the link, its jitter and the compute times by those that a request of the family's

@@ -6,13 +6,17 @@
 #include <ferry/platform/quantity.hpp>
 
 #include <nlohmann/json.hpp>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <ctime>
+#include <fstream>
 #include <numeric>
 #include <span>
+#include <sstream>
+#include <string_view>
 
 namespace ferry {
 
@@ -91,6 +95,7 @@ json as_json(const run_report& r) {
       {"strategy", r.strategy},
       {"chosen", as_json(r.chosen)},
       {"device", r.device},
+      {"compute_dtype", r.compute_dtype},
       {"rank", r.rank},
       {"ranks", r.ranks},
       {"steps", r.steps},
@@ -105,6 +110,7 @@ json as_json(const run_report& r) {
       {"misplaced_stores", r.misplaced_stores},
       {"peak_host_bytes", r.peak_host_bytes},
       {"wall_s", r.wall_s},
+      {"first_step_end_s", r.first_step_end_s},
       {"step_s", r.step_s},
       {"h2d_bytes", r.h2d_bytes},
       {"d2h_bytes", r.d2h_bytes},
@@ -170,6 +176,9 @@ std::string to_table(const run_report& r) {
     line(table, "peak, predicted", size_text(r.chosen->peak_device_weight_bytes));
   }
   line(table, "weights", size_text(r.total_weight_bytes));
+  if (r.compute_dtype != "checkpoint" || !r.compute_reason.empty())
+    line(table, "computes in",
+         r.compute_dtype + (r.compute_reason.empty() ? "" : ": " + r.compute_reason));
   line(table, "peak on the device", size_text(r.peak_device_weight_bytes));
   if (r.slot_bytes > 0)
     line(table, "one slot", size_text(r.slot_bytes));
@@ -181,6 +190,8 @@ std::string to_table(const run_report& r) {
   if (r.misplaced_stores > 0)
     line(table, "pinned on another node", std::to_string(r.misplaced_stores));
   line(table, "peak of the process", size_text(r.peak_host_bytes));
+  if (r.first_step_end_s > 0)
+    line(table, "first step ended after", time_text(r.first_step_end_s));
   if (!r.step_s.empty())
     line(table, "step (median)", time_text(median(r.step_s)));
   if (!r.resident_step_s.empty())
@@ -206,10 +217,29 @@ std::string to_table(const run_report& r) {
   return table;
 }
 
+// Not of `getrusage`, which also remembers what the process was before it became this program.
 std::uint64_t peak_resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  constexpr std::string_view field = "VmHWM:";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(field))
+      return std::stoull(line.substr(field.size())) * 1024;
+  return 0;
+}
+
+double seconds_since_process_start() {
+  constexpr int started_field = 22; // Of /proc/self/stat, in clock ticks since the machine started.
+  std::ifstream stat("/proc/self/stat");
+  std::string line;
+  std::getline(stat, line);
+  std::istringstream words(line.substr(line.rfind(')') + 1));
+  std::string word;
+  for (int field = 3; field <= started_field; ++field)
+    words >> word;
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 -
+         std::stod(word) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 } // namespace ferry

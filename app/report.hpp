@@ -36,6 +36,8 @@ struct run_report {
   std::string strategy;
   std::optional<chosen_report> chosen; ///< Nothing: the user chose.
   std::string device;
+  std::string compute_dtype;  ///< Of the weights on the device: "f32", "bf16", or "checkpoint".
+  std::string compute_reason; ///< Why, where nobody asked for it; for people only.
   int rank = 0; ///< Which of them.
   int ranks = 1;
   std::uint64_t steps = 0;
@@ -55,6 +57,7 @@ struct run_report {
   /// Of every step that ran. Empty where the device's time is virtual and nothing is offloaded:
   /// the device then had nothing to do.
   std::vector<double> step_s;
+  double first_step_end_s = 0; ///< From the start of the process, on the wall clock, always.
 
   std::uint64_t h2d_bytes = 0;
   std::uint64_t d2h_bytes = 0;
@@ -95,5 +98,9 @@ struct run_report {
 
 /// Returns the largest resident set of this process so far, in bytes.
 [[nodiscard]] std::uint64_t peak_resident_bytes();
+
+/// Returns the wall-clock time since this process was started, what it took to load its libraries
+/// included.
+[[nodiscard]] double seconds_since_process_start();
 
 } // namespace ferry

@@ -67,6 +67,7 @@ void add_tally(run_report& report, const run_tally& tally) {
   report.requests = tally.done;
   report.steps = tally.step_s.size();
   report.step_s = tally.step_s;
+  report.first_step_end_s = tally.first_step_end_s;
   report.wall_s = tally.wall_s;
   report.device_allocations_after_warmup = tally.allocations_after_first_step;
 }

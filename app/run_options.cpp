@@ -84,7 +84,8 @@ void add_device(CLI::App& command, run_options& options) {
       ->check(integer_between(1, longest_join_patience));
   group
       ->add_option("--compute-dtype", options.compute_dtype,
-                   "Not in this build: another dtype than the checkpoint's")
+                   "What weights are on the device: bf16, f32, or auto, which takes the faster "
+                   "one (as in the checkpoint)")
       ->type_name("TYPE");
 }
 

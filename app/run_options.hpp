@@ -32,7 +32,7 @@ struct run_options {
 
   std::optional<std::int64_t> ranks;
   std::optional<std::int64_t> join_patience; ///< In seconds.
-  std::optional<std::string> compute_dtype;  ///< Known, and refused.
+  std::optional<std::string> compute_dtype;  ///< See `choose_compute_dtype`.
 
   std::optional<std::filesystem::path> requests;
   std::optional<std::size_t> passes_per_fetch; ///< Nothing: those of one request.

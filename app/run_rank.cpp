@@ -297,6 +297,8 @@ result<void> run_all(const checked_run& run, rank_outcome& outcome) {
                       .peak_device_weight_bytes = plan->device_bytes};
   report.device = self.target->traits().name;
   report.rank = self.number;
+  report.compute_dtype = to_string(run.setup.computes);
+  report.compute_reason = run.setup.computes.reason;
   report.ranks = run.setup.ranks;
   const auto tally = offloads ? run_offloaded(run, subject, where, report)
                               : run_unoffloaded(run, *subject, where, report);

@@ -13,6 +13,7 @@
 #include "interrupt_watch.hpp"
 #include "progress_bar.hpp"
 #include "request_terms.hpp"
+#include "report.hpp"
 #include "run_output.hpp"
 #include "span_recorder.hpp"
 
@@ -196,6 +197,8 @@ private:
   }
 
   void end_step(std::optional<progress_bar>& bar) {
+    if (tally_.step_s.empty())
+      tally_.first_step_end_s = seconds_since_process_start();
     tally_.step_s.push_back(seconds_since(step_started_));
     mark(mark_step_ended);
     if (!first_allocations_)

@@ -41,8 +41,9 @@ struct run_context {
 struct run_tally {
   std::size_t done = 0;
   std::size_t failed = 0;
-  std::vector<double> step_s; ///< Of every step that ran, on the wall clock; once for a group.
-  double wall_s = 0;          ///< Of the requests, one after another.
+  std::vector<double> step_s;  ///< Of every step that ran, on the wall clock; once for a group.
+  double first_step_end_s = 0; ///< From the start of the process.
+  double wall_s = 0;           ///< Of the requests, one after another.
   std::uint64_t allocations_after_first_step = 0;
 };
 

@@ -36,14 +36,6 @@ tl::unexpected<failure> refuse(std::string detail) {
   return tl::unexpected(failure{.code = errc::invalid_argument, .detail = std::move(detail)});
 }
 
-/// Refuses options that this build knows and cannot follow.
-result<void> check_build(const run_options& options) {
-  if (options.compute_dtype)
-    return refuse("--compute-dtype is '" + *options.compute_dtype +
-                  "'; this build does not have it and computes in the checkpoint's; leave it out");
-  return {};
-}
-
 /// Refuses options that contradict what a launcher says, or whether there is one.
 result<void> check_launcher(const run_options& options) {
   const auto launched = this_launched_rank();
@@ -155,8 +147,8 @@ result<std::optional<std::uint64_t>> read_device_memory(const run_options& optio
 }
 
 /// Loads the checkpoint once more: ranks have tensors of their own over the same mapped file.
-result<void> load_for(rank_setup& rank, const run_options& options) {
-  auto model = load_model(options.checkpoint);
+result<void> load_for(rank_setup& rank, const run_options& options, std::optional<dtype> computes) {
+  auto model = load_model(options.checkpoint, computes);
   if (!model)
     return tl::unexpected(model.error());
   rank.model = std::move(*model);
@@ -197,8 +189,8 @@ result<void> check_automatic(const run_options& options) {
 result<run_setup> check(const run_options& options) {
   if (auto fits = check_launcher(options); !fits)
     return tl::unexpected(fits.error());
-  if (auto built = check_build(options); !built)
-    return tl::unexpected(built.error());
+  if (auto known = check_compute_dtype(options.compute_dtype); !known)
+    return tl::unexpected(known.error());
   const bool plans = options.config == automatic_config;
   if (plans)
     if (auto alone = check_automatic(options); !alone)
@@ -234,11 +226,17 @@ result<run_setup> check(const run_options& options) {
   auto ranks = open_ranks(options, *memory);
   if (!ranks)
     return tl::unexpected(ranks.error());
+  auto computes = choose_compute_dtype(options.compute_dtype, ranks->here.front().target->traits());
+  if (computes.type) {
+    model = load_model(options.checkpoint, computes.type);
+    if (!model)
+      return tl::unexpected(model.error());
+  }
   std::optional<planned_configuration> chosen;
   auto passes_per_fetch = options.passes_per_fetch;
   if (plans) {
-    auto best = choose_config(options, **model, *asked, *memory, *ranks->here.front().target,
-                              ranks->here.size());
+    auto best = choose_config(options, **model, *asked, *memory, computes.type,
+                              *ranks->here.front().target, ranks->here.size());
     if (!best)
       return tl::unexpected(best.error());
     config = best->config;
@@ -251,6 +249,7 @@ result<run_setup> check(const run_options& options) {
                  .asked = std::move(*asked),
                  .device_memory = *memory,
                  .passes_per_fetch = passes_per_fetch,
+                 .computes = std::move(computes),
                  .ranks = ranks->size,
                  .here = {}};
   for (auto& each : ranks->here)
@@ -263,7 +262,7 @@ result<run_setup> check(const run_options& options) {
   made.here.front().model = std::move(*model);
   made.here.front().reference = std::move(reference);
   for (std::size_t i = 1; i < made.here.size(); ++i)
-    if (auto loaded = load_for(made.here[i], options); !loaded)
+    if (auto loaded = load_for(made.here[i], options, made.computes.type); !loaded)
       return tl::unexpected(loaded.error());
   for (auto& each : made.here)
     if (auto there = compute_there(each); !there)

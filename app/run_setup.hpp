@@ -10,6 +10,7 @@
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
 
+#include "compute_dtype.hpp"
 #include "models/diffusion_model.hpp"
 #include "models/reference_run.hpp"
 #include "request_file.hpp"
@@ -41,6 +42,7 @@ struct run_setup {
   std::vector<asked_request> asked;            ///< At least one.
   std::optional<std::uint64_t> device_memory;
   std::optional<std::size_t> passes_per_fetch; ///< Nothing: those of one request.
+  compute_dtype computes;
   int ranks = 1;                               ///< In all processes.
   std::vector<rank_setup> here;                ///< Those that this process plays. At least one.
 

@@ -276,11 +276,7 @@ void copy_stream_worker::wait_for_gather(std::uint64_t piece) {
 void copy_stream_worker::copy_all(streaming::sources from, mutable_bytes target,
                                   operation_tag tag) {
   for (const auto& each : from)
-    own_stream().copy({.target = target.subspan(each.offset, each.source.size()),
-                       .source = each.source,
-                       .to = memory_kind::device,
-                       .from = each.kind,
-                       .tag = tag});
+    own_stream().copy(each.copy_to(target, tag));
 }
 
 caf::result<answered> copy_stream_worker::drain(const drain_copies& message) {

@@ -12,7 +12,8 @@ namespace ferry {
 namespace {
 
 pin_candidate candidate(const std::string& path, const weight_unit& unit) {
-  pin_candidate made{.path = path, .bytes = unit.layout().bytes};
+  pin_candidate made{.path = path,
+                     .bytes = host_master::pinned_size(unit.layout(), conversions_of(unit))};
   const auto& storages = unit.layout().storages;
   for (std::size_t i = 0; i != storages.size(); ++i)
     if (unit.originals_kind(i) == memory_kind::pageable)
@@ -131,6 +132,7 @@ std::vector<pin_candidate> placement::survey(bool packs) {
   if (bare_)
     return {};
   make_units();
+  check_conversions();
   plan_.pinning.useful = owner_->traits().wants_pinned_sources;
   plan_.pinning.keep_mapped = plan_.pinning.keep_mapped || lease_ != nullptr;
   std::vector<pin_candidate> stores;
@@ -160,6 +162,28 @@ std::vector<pin_candidate> placement::survey(bool packs) {
   plan_.pinning.staging_bytes = staging_buffers::count * (block_staging_ + group_staging_);
   plan_pages();
   return stores;
+}
+
+void placement::check_conversions() const {
+  const auto check = [&](const std::string& path, const weight_unit& unit, bool gathered) {
+    if (!converts(unit) || (owner_->traits().converts && !gathered))
+      return;
+    throw ferry_error{{.code = errc::unsupported,
+                       .detail = (gathered ? "ranks gather weights as they are stored"
+                                           : "copies to " + owner_->traits().name +
+                                                 " leave weights as they are stored") +
+                                 std::string(", and those of '") + path +
+                                 "' are of another type than they compute in; load the model in "
+                                 "the type that its checkpoint has",
+                       .block = path}};
+  };
+  for (std::size_t i = 0; i != blocks_.size(); ++i)
+    check(blocks_[i].path, *blocks_[i].unit, manifest_of(i) != nullptr);
+  for (const auto& each : residents_)
+    check(each.path, *each.unit, false);
+  for (std::size_t i = 0; i != group_units_.size(); ++i)
+    if (group_units_[i] != nullptr)
+      check(groups_->groups()[i].path, *group_units_[i], false);
 }
 
 // What was not pinned is known now. Without the buffers it is copied from where it is.
@@ -228,10 +252,9 @@ void placement::place_blocks(const pin_plan& pins) {
     }
     settle(*placed.unit, placed.transforms);
     placed.master = make_master(*owner_, *placed.unit, options_of(pins.pins(i)));
-    const auto pinned = placed.master->whole().size();
     placed.displaced = true;
     placed.unit->park();
-    if (pinned != 0)
+    if (placed.master->replaces_originals())
       placed.unit->drop_originals();
     if (!is_kept(*placed.master))
       count_pageable(placed.master->segments());

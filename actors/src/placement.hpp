@@ -205,6 +205,8 @@ private:
   void make_staging(const pin_plan& pins);
   /// Returns whether a master is in files because it is to stay there.
   [[nodiscard]] bool is_kept(const host_master& master) const noexcept;
+  /// @throws ferry_error `unsupported` for weights that nobody converts
+  void check_conversions() const;
   void count_pageable(std::span<const host_master::segment> from) noexcept;
   void count_misplaced(bool preferred);
   [[nodiscard]] bool add_slot(std::optional<std::uint64_t> ceiling);

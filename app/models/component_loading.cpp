@@ -30,6 +30,17 @@ bool knows(std::span<const known_component> known, const declared_component& dec
   });
 }
 
+/// Returns the type that a weight has for the model. Others than floating-point numbers stay what
+/// they are, and what is needed exactly is never narrowed.
+dtype computed_type(dtype stored, std::optional<dtype> computes, precision wanted) {
+  const auto converts = stored == dtype::bf16 || stored == dtype::f16 || stored == dtype::f32;
+  if (!computes || !converts) {
+    return stored;
+  }
+  const auto narrows = element_size(*computes) < element_size(stored);
+  return narrows && wanted == precision::exact ? stored : *computes;
+}
+
 } // namespace
 
 void check_classes(const pipeline_directory& index, std::string_view pipeline_class,
@@ -67,17 +78,21 @@ void expect_equal(std::string_view what, std::int64_t value, std::string_view ot
 }
 
 void with_weights(const std::filesystem::path& directory, const std::string& component,
-                  std::vector<failure>& problems,
+                  std::optional<dtype> computes, std::vector<failure>& problems,
                   const std::function<void(const weights& source)>& take) {
   const auto checkpoint = component_checkpoint::open(directory);
   if (!checkpoint) {
     problems.push_back(checkpoint.error());
     return;
   }
-  const tensor_lookup find = [&](const std::string& tensor) {
+  const tensor_lookup find = [&](const std::string& tensor, precision wanted) {
     const auto* stored = (*checkpoint)->find(tensor);
-    return stored == nullptr ? at::Tensor{}
-                             : tensor_over(*checkpoint, stored->bytes, stored->type, stored->shape);
+    if (stored == nullptr) {
+      return at::Tensor{};
+    }
+    return converted_tensor_over(*checkpoint, stored->bytes, stored->type,
+                                 computed_type(stored->type, computes, wanted), stored->shape,
+                                 component + "." + tensor);
   };
   take(weights{component, find, problems});
 }

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/offload/dtype.hpp>
 #include <ferry/offload/pipeline_directory.hpp>
 #include <ferry/platform/error.hpp>
 
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,19 +41,20 @@ void expect_equal(std::string_view what, std::int64_t value, std::string_view ot
                   std::int64_t expected, std::vector<failure>& problems);
 
 /// Calls `take` with the weights of the component saved in `directory`. Tensors keep its files
-/// mapped.
+/// mapped. They have the type `computes`, and memory then once they are offloaded or made resident;
+/// nothing: the type that they are stored in.
 void with_weights(const std::filesystem::path& directory, const std::string& component,
-                  std::vector<failure>& problems,
+                  std::optional<dtype> computes, std::vector<failure>& problems,
                   const std::function<void(const weights& source)>& take);
 
 /// Makes the module of one component from its weights in the directory of the pipeline. Null if
 /// they cannot be opened.
 template <class Module, class Config>
-std::shared_ptr<Module> load_component(const std::filesystem::path& pipeline,
-                                       const std::string& name, const Config& config,
-                                       std::vector<failure>& problems) {
+std::shared_ptr<Module>
+load_component(const std::filesystem::path& pipeline, const std::string& name, const Config& config,
+               std::optional<dtype> computes, std::vector<failure>& problems) {
   std::shared_ptr<Module> module;
-  with_weights(pipeline / name, name, problems,
+  with_weights(pipeline / name, name, computes, problems,
                [&](const weights& source) { module = std::make_shared<Module>(source, config); });
   return module;
 }

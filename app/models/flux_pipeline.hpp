@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <ferry/offload/dtype.hpp>
 #include <ferry/platform/error.hpp>
 
 #include "models/diffusion_model.hpp"
@@ -34,7 +35,9 @@ public:
   /// Opens a pipeline directory as diffusers saves it. Copies no weights.
   /// @returns `invalid_checkpoint` or `unsupported`; where several things are wrong, the first and
   /// their number
-  [[nodiscard]] static result<flux_pipeline> load(const std::filesystem::path& directory);
+  /// @param computes as of `load_model`
+  [[nodiscard]] static result<flux_pipeline> load(const std::filesystem::path& directory,
+                                                  std::optional<dtype> computes = std::nullopt);
 
   [[nodiscard]] const flux_limits& limits() const noexcept { return limits_; }
 

@@ -30,7 +30,8 @@ constexpr std::array<known_component, 9> known_components{{
 
 } // namespace
 
-result<flux_pipeline> flux_pipeline::load(const std::filesystem::path& directory) {
+result<flux_pipeline> flux_pipeline::load(const std::filesystem::path& directory,
+                                          std::optional<dtype> computes) {
   const auto index = read_pipeline_directory(directory);
   if (!index) {
     return tl::unexpected{index.error()};
@@ -79,12 +80,12 @@ result<flux_pipeline> flux_pipeline::load(const std::filesystem::path& directory
     return tl::unexpected{summary(problems)};
   }
 
-  loaded.clip_ = load_component<clip_encoder>(directory, "text_encoder", clip, problems);
-  loaded.t5_ = load_component<t5_encoder>(directory, "text_encoder_2", t5, problems);
+  loaded.clip_ = load_component<clip_encoder>(directory, "text_encoder", clip, computes, problems);
+  loaded.t5_ = load_component<t5_encoder>(directory, "text_encoder_2", t5, computes, problems);
   loaded.transformer_ =
-      load_component<flux_transformer>(directory, "transformer", transformer, problems);
+      load_component<flux_transformer>(directory, "transformer", transformer, computes, problems);
   if (decoder) {
-    loaded.decoder_ = load_component<image_decoder>(directory, "vae", *decoder, problems);
+    loaded.decoder_ = load_component<image_decoder>(directory, "vae", *decoder, computes, problems);
   }
   if (!problems.empty()) {
     return tl::unexpected{summary(problems)};

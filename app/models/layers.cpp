@@ -53,7 +53,8 @@ at::Tensor t5_rms_norm::forward(const at::Tensor& input) const {
 }
 
 rms_norm::rms_norm(const weights& source, std::int64_t width, double epsilon)
-    : weight_{register_parameter("weight", source.take("weight", {width}), false)},
+    : weight_{register_parameter("weight", source.take("weight", {width}, precision::exact),
+                                 false)},
       epsilon_{epsilon} {}
 
 at::Tensor rms_norm::forward(const at::Tensor& input) const {
@@ -61,8 +62,10 @@ at::Tensor rms_norm::forward(const at::Tensor& input) const {
 }
 
 layer_norm_f32::layer_norm_f32(const weights& source, std::int64_t width, double epsilon)
-    : weight_{register_parameter("weight", source.take("weight", {width}), false)},
-      bias_{register_parameter("bias", source.take("bias", {width}), false)}, epsilon_{epsilon} {}
+    : weight_{register_parameter("weight", source.take("weight", {width}, precision::exact),
+                                 false)},
+      bias_{register_parameter("bias", source.take("bias", {width}, precision::exact), false)},
+      epsilon_{epsilon} {}
 
 at::Tensor layer_norm_f32::forward(const at::Tensor& input) const {
   return at::layer_norm(input.to(at::kFloat), weight_.sizes(), weight_.to(at::kFloat),

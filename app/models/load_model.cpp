@@ -19,8 +19,8 @@ namespace {
 using loaded_model = result<std::unique_ptr<diffusion_model>>;
 
 template <class Model>
-loaded_model load_as(const std::filesystem::path& directory) {
-  auto model = Model::load(directory);
+loaded_model load_as(const std::filesystem::path& directory, std::optional<dtype> computes) {
+  auto model = Model::load(directory, computes);
   if (!model) {
     return tl::unexpected{std::move(model.error())};
   }
@@ -29,7 +29,7 @@ loaded_model load_as(const std::filesystem::path& directory) {
 
 struct family {
   std::string_view class_name;
-  loaded_model (*load)(const std::filesystem::path& directory);
+  loaded_model (*load)(const std::filesystem::path& directory, std::optional<dtype> computes);
 };
 
 constexpr std::array families{
@@ -48,14 +48,15 @@ failure unknown_class(const std::string& class_name) {
 
 } // namespace
 
-result<std::unique_ptr<diffusion_model>> load_model(const std::filesystem::path& directory) {
+result<std::unique_ptr<diffusion_model>> load_model(const std::filesystem::path& directory,
+                                                    std::optional<dtype> computes) {
   const auto index = read_pipeline_directory(directory);
   if (!index) {
     return tl::unexpected{index.error()};
   }
   for (const auto& candidate : families) {
     if (candidate.class_name == index->class_name) {
-      return candidate.load(directory);
+      return candidate.load(directory, computes);
     }
   }
   return tl::unexpected{unknown_class(index->class_name)};

@@ -41,7 +41,8 @@ void check_denoiser(const std::string& name, const wan_config& config, const wan
 
 } // namespace
 
-result<wan_pipeline> wan_pipeline::load(const std::filesystem::path& directory) {
+result<wan_pipeline> wan_pipeline::load(const std::filesystem::path& directory,
+                                        std::optional<dtype> computes) {
   const auto index = read_pipeline_directory(directory);
   if (!index) {
     return tl::unexpected{index.error()};
@@ -94,14 +95,16 @@ result<wan_pipeline> wan_pipeline::load(const std::filesystem::path& directory) 
     return tl::unexpected{summary(problems)};
   }
 
-  loaded.encoder_ = load_component<t5_encoder>(directory, "text_encoder", encoder, problems);
-  loaded.transformer_ = load_component<wan_transformer>(directory, "transformer", first, problems);
+  loaded.encoder_ =
+      load_component<t5_encoder>(directory, "text_encoder", encoder, computes, problems);
+  loaded.transformer_ =
+      load_component<wan_transformer>(directory, "transformer", first, computes, problems);
   if (second) {
     loaded.transformer_2_ =
-        load_component<wan_transformer>(directory, "transformer_2", *second, problems);
+        load_component<wan_transformer>(directory, "transformer_2", *second, computes, problems);
   }
   if (decoder) {
-    loaded.decoder_ = load_component<wan_decoder>(directory, "vae", *decoder, problems);
+    loaded.decoder_ = load_component<wan_decoder>(directory, "vae", *decoder, computes, problems);
   }
   if (!problems.empty()) {
     return tl::unexpected{summary(problems)};

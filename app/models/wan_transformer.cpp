@@ -98,7 +98,8 @@ at::Tensor wan_attention::forward(const at::Tensor& input, const at::Tensor& con
 wan_block::wan_block(const weights& source, const wan_config& config)
     : width_{config.width()}, epsilon_{config.epsilon},
       scale_shift_table_{register_parameter(
-          "scale_shift_table", source.take("scale_shift_table", {1, 6, width_}), false)} {
+          "scale_shift_table", source.take("scale_shift_table", {1, 6, width_}, precision::exact),
+          false)} {
   self_attention_ = add_layer<wan_attention>(*this, source, "attn1", config);
   cross_attention_ = add_layer<wan_attention>(*this, source, "attn2", config);
   if (config.cross_attention_norm) {
@@ -150,8 +151,9 @@ wan_transformer::wan_transformer(const weights& source, const wan_config& config
         std::make_shared<wan_block>(source.child("blocks").child(std::to_string(i)), config));
   }
   attach(*this, "blocks", blocks_);
-  scale_shift_table_ = register_parameter("scale_shift_table",
-                                          source.take("scale_shift_table", {1, 2, width}), false);
+  scale_shift_table_ =
+      register_parameter("scale_shift_table",
+                         source.take("scale_shift_table", {1, 2, width}, precision::exact), false);
   projection_ = conditioner("proj_out", width, config.out_channels * config.patch_size());
 }
 

@@ -29,19 +29,19 @@ weights weights::child(std::string_view path) const {
 }
 
 bool weights::has(std::string_view name) const {
-  return (*find_)(prefix_ + std::string{name}).defined();
+  return (*find_)(prefix_ + std::string{name}, precision::exact).defined();
 }
 
-at::Tensor weights::take(std::string_view name, at::IntArrayRef shape) const {
-  return take_first({name}, shape);
+at::Tensor weights::take(std::string_view name, at::IntArrayRef shape, precision wanted) const {
+  return take_first({name}, shape, wanted);
 }
 
-at::Tensor weights::take_first(std::initializer_list<std::string_view> names,
-                               at::IntArrayRef shape) const {
+at::Tensor weights::take_first(std::initializer_list<std::string_view> names, at::IntArrayRef shape,
+                               precision wanted) const {
   std::string tried;
   for (const auto name : names) {
     const auto full = prefix_ + std::string{name};
-    if (auto tensor = (*find_)(full); tensor.defined()) {
+    if (auto tensor = (*find_)(full, wanted); tensor.defined()) {
       return checked(full, std::move(tensor), shape);
     }
     tried += (tried.empty() ? "'" : " or '") + full + "'";

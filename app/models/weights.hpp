@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -15,8 +16,14 @@
 
 namespace ferry {
 
+/// What a module does with a weight.
+enum class precision : std::uint8_t {
+  computed, ///< Computes with it in the type of the model.
+  exact,    ///< Computes with it in f32, whatever that is: it is never narrowed.
+};
+
 /// Returns the checkpoint's tensor of a name, undefined if there is none.
-using tensor_lookup = std::function<at::Tensor(const std::string& name)>;
+using tensor_lookup = std::function<at::Tensor(const std::string& name, precision wanted)>;
 
 /// A place in a checkpoint's tree of names, from which a module takes its weights.
 ///
@@ -34,13 +41,15 @@ public:
   /// Returns whether there is a tensor called `name` here.
   [[nodiscard]] bool has(std::string_view name) const;
 
-  /// Returns the tensor called `name` here, the checkpoint's own memory.
-  [[nodiscard]] at::Tensor take(std::string_view name, at::IntArrayRef shape) const;
+  /// Returns the tensor called `name` here: the checkpoint's own memory, or that in another type.
+  [[nodiscard]] at::Tensor take(std::string_view name, at::IntArrayRef shape,
+                                precision wanted = precision::computed) const;
 
   /// Returns the first of `names` that is there. Checkpoints of different age spell some of them
   /// differently.
   [[nodiscard]] at::Tensor take_first(std::initializer_list<std::string_view> names,
-                                      at::IntArrayRef shape) const;
+                                      at::IntArrayRef shape,
+                                      precision wanted = precision::computed) const;
 
 private:
   [[nodiscard]] at::Tensor checked(const std::string& name, at::Tensor tensor,

@@ -46,4 +46,20 @@ std::optional<dtype> dtype_from(std::string_view name) noexcept {
   return std::nullopt;
 }
 
+std::optional<conversion> conversion_between(dtype from, dtype to) noexcept {
+  if (from == to)
+    return conversion::none;
+  if (from == dtype::bf16 && to == dtype::f32)
+    return conversion::bf16_to_f32;
+  if (from == dtype::f16 && to == dtype::f32)
+    return conversion::f16_to_f32;
+  if (from == dtype::f32 && to == dtype::bf16)
+    return conversion::f32_to_bf16;
+  if (from == dtype::f32 && to == dtype::f16)
+    return conversion::f32_to_f16;
+  if (from == dtype::f16 && to == dtype::bf16)
+    return conversion::f16_to_bf16;
+  return std::nullopt;
+}
+
 } // namespace ferry

@@ -3,7 +3,9 @@
 
 #include "ferry/offload/host_master.hpp"
 
+#include <ferry/platform/conversion.hpp>
 #include <ferry/platform/error.hpp>
+#include <ferry/platform/mapped_file.hpp>
 
 #include <algorithm>
 
@@ -14,20 +16,42 @@ namespace {
 // What is registered may end between two storages that lie side by side.
 bool continues(const host_master::segment& before, const host_master::segment& next) noexcept {
   return next.kind == before.kind && next.kind != memory_kind::registered &&
-         next.offset == before.offset + before.source.size() &&
+         next.convert == before.convert && next.offset == before.offset + before.bytes() &&
          next.source.data() == before.source.data() + before.source.size();
+}
+
+conversion change_of(host_master::conversions changes, std::size_t storage) noexcept {
+  return changes.empty() ? conversion::none : changes[storage];
+}
+
+bool any(host_master::conversions changes) noexcept {
+  return std::ranges::any_of(changes, [](conversion how) { return how != conversion::none; });
 }
 
 } // namespace
 
+std::size_t host_master::segment::bytes() const noexcept {
+  return converted_bytes(convert, source.size());
+}
+
+copy_operation host_master::segment::copy_to(mutable_bytes unit, operation_tag tag) const noexcept {
+  return {.target = unit.subspan(offset, bytes()),
+          .source = source,
+          .to = memory_kind::device,
+          .from = kind,
+          .tag = tag,
+          .convert = convert};
+}
+
 host_master host_master::kept(const packed_layout& layout, std::span<const const_bytes> originals,
-                              std::span<const memory_kind> kinds) {
+                              std::span<const memory_kind> kinds, conversions changes) {
   FERRY_ASSERT(originals.size() == layout.storages.size());
   FERRY_ASSERT(kinds.size() == layout.storages.size());
+  FERRY_ASSERT(changes.empty() || changes.size() == layout.storages.size());
   host_master master(layout.bytes);
   for (std::size_t i = 0; i < originals.size(); ++i) {
-    FERRY_ASSERT(originals[i].size() == layout.storages[i].bytes);
-    const segment next{originals[i], layout.storages[i].offset, kinds[i]};
+    const segment next{originals[i], layout.storages[i].offset, kinds[i], change_of(changes, i)};
+    FERRY_ASSERT(next.bytes() == layout.storages[i].bytes);
     auto& done = master.segments_;
     if (!done.empty() && continues(done.back(), next))
       done.back().source = {done.back().source.data(),
@@ -38,26 +62,48 @@ host_master host_master::kept(const packed_layout& layout, std::span<const const
   return master;
 }
 
+std::size_t host_master::pinned_size(const packed_layout& layout, conversions changes) {
+  if (!any(changes))
+    return layout.bytes;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < layout.storages.size(); ++i)
+    bytes += align_up(unconverted_bytes(changes[i], layout.storages[i].bytes));
+  return bytes;
+}
+
 host_master host_master::pinned(device& owner, const packed_layout& layout,
-                                std::span<const const_bytes> originals) {
+                                std::span<const const_bytes> originals, conversions changes) {
   FERRY_ASSERT(originals.size() == layout.storages.size());
   host_master master(layout.bytes);
   if (layout.bytes == 0)
     return master;
-  master.region_ = memory_block(owner, memory_kind::pinned, layout.bytes);
-  const auto region = master.region_.bytes().first(layout.bytes);
+  const auto size = pinned_size(layout, changes);
+  master.region_ = memory_block(owner, memory_kind::pinned, size);
+  const auto region = master.region_.bytes().first(size);
   owner.host_write(region, {.what = "fill master"});
+  const auto packed = !any(changes);
   std::size_t filled = 0;
   for (std::size_t i = 0; i < originals.size(); ++i) {
     const auto& storage = layout.storages[i];
-    FERRY_ASSERT(originals[i].size() == storage.bytes);
-    std::ranges::fill(region.subspan(filled, storage.offset - filled), std::byte{0});
-    std::ranges::copy(originals[i], region.subspan(storage.offset).begin());
-    filled = storage.offset + storage.bytes;
+    const auto at = packed ? storage.offset : align_up(filled);
+    const auto place = region.subspan(at, originals[i].size());
+    std::ranges::fill(region.subspan(filled, at - filled), std::byte{0});
+    read_mapped(originals[i], place);
+    filled = at + place.size();
+    if (!packed)
+      master.segments_.push_back(
+          {place, storage.offset, memory_kind::pinned, change_of(changes, i)});
+    FERRY_ASSERT(converted_bytes(change_of(changes, i), place.size()) == storage.bytes);
   }
   std::ranges::fill(region.subspan(filled), std::byte{0});
-  master.segments_.push_back({region, 0, memory_kind::pinned});
+  if (packed)
+    master.segments_.push_back({region, 0, memory_kind::pinned});
   return master;
+}
+
+bool host_master::converts() const noexcept {
+  return std::ranges::any_of(segments_,
+                             [](const segment& each) { return each.convert != conversion::none; });
 }
 
 std::size_t host_master::segment_of(std::size_t offset) const noexcept {
@@ -68,12 +114,13 @@ std::size_t host_master::segment_of(std::size_t offset) const noexcept {
 
 const_bytes host_master::at(std::size_t offset, std::size_t bytes) const noexcept {
   const auto& in = segments_[segment_of(offset)];
-  FERRY_ASSERT(offset - in.offset + bytes <= in.source.size());
-  return in.source.subspan(offset - in.offset, bytes);
+  FERRY_ASSERT(offset - in.offset + bytes <= in.bytes());
+  return in.source.subspan(unconverted_bytes(in.convert, offset - in.offset),
+                           unconverted_bytes(in.convert, bytes));
 }
 
 mutable_bytes host_master::writable(std::size_t offset, std::size_t bytes) noexcept {
-  FERRY_ASSERT(offset + bytes <= region_.bytes().size());
+  FERRY_ASSERT(offset + bytes <= region_.bytes().size() && !converts());
   return region_.bytes().subspan(offset, bytes);
 }
 
@@ -81,6 +128,7 @@ void host_master::point_at(std::size_t offset, const_bytes source) noexcept {
   FERRY_ASSERT(region_.bytes().empty() && segments_.capacity() >= segments_.size() + 2);
   const auto index = segment_of(offset);
   const auto whole = segments_[index];
+  FERRY_ASSERT(whole.convert == conversion::none);
   const auto before = offset - whole.offset;
   const auto after = before + source.size();
   FERRY_ASSERT(after <= whole.source.size());

@@ -32,7 +32,7 @@ module_stager::module_stager(device& owner, std::unique_ptr<weight_unit> unit,
   require_stageable(unit_->layout(), options.path);
   master_ = make_master(owner, *unit_, options.master);
   unit_->park();
-  if (pinned_bytes() != 0)
+  if (master_->replaces_originals())
     unit_->drop_originals();
   memory_->attach();
 }
@@ -85,10 +85,7 @@ void module_stager::copy_all(stream& copies) {
   constexpr operation_tag tag{.what = "stage"};
   if (!staged()) {
     for (const auto& segment : master_->segments())
-      copies.copy({.target = region_.subspan(segment.offset, segment.source.size()),
-                   .source = segment.source,
-                   .from = segment.kind,
-                   .tag = tag});
+      copies.copy(segment.copy_to(region_, tag));
     return;
   }
   for (std::size_t i = 0; i != buffers_->pieces_of(bytes()); ++i) {

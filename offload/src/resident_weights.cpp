@@ -3,12 +3,12 @@
 
 #include "ferry/offload/resident_weights.hpp"
 
+#include <ferry/platform/mapped_file.hpp>
 #include <ferry/platform/memory.hpp>
 #include <ferry/platform/stream.hpp>
 
 #include "subtree.hpp"
 
-#include <cstring>
 #include <new>
 #include <numeric>
 
@@ -49,7 +49,8 @@ void resident_weights::fill_host_memory() {
   const auto originals = unit_->originals();
   const auto& storages = unit_->layout().storages;
   for (std::size_t i = 0; i < storages.size(); ++i) {
-    std::memcpy(memory_.get() + storages[i].offset, originals[i].data(), originals[i].size());
+    read_mapped(originals[i], {memory_.get() + storages[i].offset, storages[i].bytes},
+                unit_->originals_conversion(i));
   }
   unit_->park();
   unit_->bind(memory_.get());
@@ -64,7 +65,8 @@ void resident_weights::fill_memory_of(device& target) {
     copies.copy({.target = on_device_->bytes().subspan(storages[i].offset, storages[i].bytes),
                  .source = originals[i],
                  .from = unit_->originals_kind(i),
-                 .tag = {.what = "resident"}});
+                 .tag = {.what = "resident"},
+                 .convert = unit_->originals_conversion(i)});
   copies.synchronize({"resident_weights_wait_load"});
   unit_->park();
   unit_->bind(on_device_->bytes().data());

@@ -3,7 +3,9 @@
 
 #include "ferry/offload/staging_buffers.hpp"
 
+#include <ferry/platform/conversion.hpp>
 #include <ferry/platform/error.hpp>
+#include <ferry/platform/mapped_file.hpp>
 
 #include "ferry/offload/wait_edges.hpp"
 
@@ -50,15 +52,16 @@ void staging_buffers::pack(std::uint64_t turn, std::span<const host_master::segm
   std::size_t packed = 0;
   for (const auto& each : from) {
     const auto first = std::max(each.offset, which.offset);
-    const auto last = std::min(each.offset + each.source.size(), end);
+    const auto last = std::min(each.offset + each.bytes(), end);
     if (first >= last)
       continue;
-    const auto source = each.source.subspan(first - each.offset, last - first);
+    const auto source = each.source.subspan(unconverted_bytes(each.convert, first - each.offset),
+                                            unconverted_bytes(each.convert, last - first));
     owner_->host_read(source, {.what = "pack"});
     const auto at = first - which.offset;
     std::ranges::fill(target.subspan(packed, at - packed), std::byte{0});
-    std::ranges::copy(source, target.subspan(at).begin());
-    packed = at + source.size();
+    read_mapped(source, target.subspan(at, last - first), each.convert);
+    packed = last - which.offset;
   }
   std::ranges::fill(target.subspan(packed), std::byte{0});
 }

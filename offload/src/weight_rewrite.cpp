@@ -3,6 +3,7 @@
 
 #include "ferry/offload/weight_rewrite.hpp"
 
+#include <ferry/platform/conversion.hpp>
 #include <ferry/platform/log.hpp>
 
 #include <memory>
@@ -18,6 +19,12 @@ const packed_storage& range_of(const unit_store& store, const weight_place& plac
 mutable_bytes writable(const unit_store& store, const weight_place& place) {
   const auto& range = range_of(store, place);
   auto& [unit, master] = store;
+  if (const auto how = unit->originals_conversion(place.storage); how != conversion::none)
+    throw ferry_error({errc::unsupported,
+                       "tensor '" + place.name + "' is converted from " +
+                           std::string(to_string(how)) +
+                           " on its way to the device, and such weights are not replaced; load the "
+                           "model in the type that its checkpoint has"});
   if (!master->whole().empty())
     return master->writable(range.offset, range.bytes);
   if (unit->originals_kind(place.storage) != memory_kind::mapped)
@@ -79,7 +86,12 @@ std::vector<weight_value> read_weights(std::span<const unit_store> stores,
     if (!bytes->empty()) {
       const auto& store = stores[place.unit];
       const auto& range = range_of(store, place);
-      gather(place, store.master->at(range.offset, range.bytes), *bytes);
+      const auto kept = store.master->at(range.offset, range.bytes);
+      const auto how = store.unit->originals_conversion(place.storage);
+      std::vector<std::byte> made(how == conversion::none ? 0 : range.bytes);
+      if (!made.empty())
+        convert(how, kept, made);
+      gather(place, made.empty() ? kept : const_bytes(made), *bytes);
     }
     const const_bytes seen{*bytes};
     values.push_back({.name = place.name,

@@ -15,7 +15,6 @@ stream::~stream() {
 }
 
 void stream::copy(const copy_operation& operation) {
-  FERRY_ASSERT(operation.target.size() == operation.source.size());
   owner_->copy(id_, operation);
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("what can be rejected is rejected before anything moves", "[app][run]"
       {{"--ranks", "65"}, "--ranks is '65'; expected an integer from 1 to 64"},
       {{"--ranks", "two"}, "--ranks is 'two'; expected an integer from 1 to 64"},
       {{"--join-patience", "3"}, "--join-patience is 3 and no launcher started other processes"},
-      {{"--compute-dtype", "bf16"}, "--compute-dtype is 'bf16'; this build does not have it"},
+      {{"--compute-dtype", "fp8"}, "--compute-dtype is 'fp8'; expected bf16, f32, or auto"},
       {{"--size", "7by3"}, "7by3"},
       {{"--size", "7x3"}, "size"},
       {{"--steps", "0"}, "--steps is '0'; expected an integer from 1 to 1000"},

@@ -36,6 +36,7 @@ outcome measure_run_ahead(); // P7
 outcome measure_dynamic();   // P8
 outcome measure_memory();    // P9
 outcome measure_exactness(); // P10
+outcome measure_cpu();       // P16
 outcome measure_growth();    // P17
 outcome measure_trace();     // trace
 

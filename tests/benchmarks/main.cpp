@@ -28,6 +28,7 @@ constexpr std::array goals = {
     goal{"P8", measure_dynamic},
     goal{"P9", measure_memory},
     goal{"P10", measure_exactness, try_exactness},
+    goal{"P16", measure_cpu},
     goal{"P17", measure_growth, try_growth},
     goal{"trace", measure_trace},
 };

@@ -17,7 +17,9 @@
 #include "support/catch.hpp"
 #include "support/read_only_pages.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -589,6 +591,50 @@ TEMPLATE_TEST_CASE("counters tell the direction of a copy", "[contract]", FERRY_
   CHECK(owner->counters().h2d_bytes == 2 * contract_block);
   CHECK(owner->counters().d2h_bytes == contract_block);
   CHECK(owner->counters().copies == 4);
+}
+
+TEMPLATE_TEST_CASE("a copy converts elements on their way, or is refused by a device that cannot",
+                   "[contract]", FERRY_DEVICE_SUBJECTS) {
+  const auto owner = TestType::open(contract_memory);
+  const auto slot = on_device(*owner);
+  const auto weights = pinned(*owner, 0x40);
+  const auto seen = pinned(*owner, 0);
+  stream queue(*owner, "queue");
+  auto widened = upload(slot, weights);
+  widened.convert = conversion::bf16_to_f32;
+  widened.source = widened.source.first(contract_block / 2);
+
+  const auto refused = error_of([&] { queue.copy(widened); });
+
+  CHECK(refused == (owner->traits().converts ? std::nullopt : std::optional(errc::unsupported)));
+  if (refused)
+    return;
+  queue.copy(download(seen, slot));
+  queue.synchronize(contract_edge);
+  owner->host_read(seen.bytes(), {.what = "check"});
+  std::vector<std::uint32_t> values(contract_block / 4);
+  std::memcpy(values.data(), seen.bytes().data(), contract_block);
+  CHECK(std::ranges::count(values, 0x4040'0000U) == std::ssize(values));
+  CHECK(owner->counters().h2d_bytes == contract_block / 2);
+}
+
+TEMPLATE_TEST_CASE("a copy whose sides do not fit is refused, also after a conversion",
+                   "[contract]", FERRY_DEVICE_SUBJECTS) {
+  const auto owner = TestType::open(contract_memory);
+  const auto slot = on_device(*owner);
+  const auto weights = pinned(*owner, 1);
+  stream queue(*owner, "queue");
+  auto unlike = upload(slot, weights);
+  unlike.source = unlike.source.first(contract_block - 2);
+  CHECK(error_of([&] { queue.copy(unlike); }) == errc::invalid_argument);
+  if (!owner->traits().converts)
+    return;
+  unlike.convert = conversion::bf16_to_f32;
+  CHECK(error_of([&] { queue.copy(unlike); }) == errc::invalid_argument);
+  unlike.source = unlike.source.first(contract_block / 2 - 1);
+  unlike.target = unlike.target.first(contract_block - 2);
+  CHECK(error_of([&] { queue.copy(unlike); }) == errc::invalid_argument);
+  CHECK(owner->counters().copies == 0);
 }
 
 TEMPLATE_TEST_CASE("an observer is told of every stream and operation while it is attached",

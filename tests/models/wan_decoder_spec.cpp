@@ -30,7 +30,8 @@ wan_decoder_config config_in(const std::filesystem::path& pipeline,
 std::shared_ptr<wan_decoder> load(const std::filesystem::path& pipeline) {
   std::vector<failure> problems;
   const auto config = config_in(pipeline, problems);
-  auto decoder = ferry::load_component<wan_decoder>(pipeline, "vae", config, problems);
+  auto decoder =
+      ferry::load_component<wan_decoder>(pipeline, "vae", config, std::nullopt, problems);
   REQUIRE(problems.empty());
   return decoder;
 }

@@ -14,7 +14,7 @@ using ferry::errc;
 /// A checkpoint with one tensor, `a.b.weight`.
 struct one_tensor {
   at::Tensor tensor = at::ones({2, 3});
-  ferry::tensor_lookup find = [this](const std::string& name) {
+  ferry::tensor_lookup find = [this](const std::string& name, ferry::precision) {
     return name == "a.b.weight" ? tensor : at::Tensor{};
   };
   std::vector<ferry::failure> problems;

@@ -9,6 +9,7 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <type_traits>
 
 namespace ferry {
@@ -153,6 +154,74 @@ TEST_CASE("a copy that is not ordered behind the filling of its master is a race
 
   CHECK(gpu.race_count() > 0);
   copies.synchronize({"test end"});
+}
+
+TEST_CASE("a kept master says what becomes of each original, and joins none that differ in it",
+          "[offload][host_master][conversion]") {
+  const auto layout = layout_of({512, 512, 256});
+  const auto file = filled(256 + 256 + 256, 1);
+  const const_bytes bytes(file);
+  const std::vector originals{bytes.subspan(0, 256), bytes.subspan(256, 256),
+                              bytes.subspan(512, 256)};
+  constexpr std::array changes{conversion::bf16_to_f32, conversion::bf16_to_f32, conversion::none};
+
+  const auto master =
+      host_master::kept(layout, originals, std::vector(3, memory_kind::mapped), changes);
+
+  REQUIRE(master.segments().size() == 2);
+  CHECK(master.segments()[0].source.size() == 512);
+  CHECK(master.segments()[0].bytes() == 1024);
+  CHECK(master.segments()[0].convert == conversion::bf16_to_f32);
+  CHECK(master.segments()[1].offset == 1024);
+  CHECK(master.segments()[1].convert == conversion::none);
+  CHECK(master.converts());
+  CHECK(master.bytes() == 1280);
+  CHECK(master.at(512, 512).data() == bytes.data() + 256);
+  CHECK(master.at(512, 512).size() == 256);
+  CHECK(master.at(1024, 256).data() == bytes.data() + 512);
+}
+
+TEST_CASE("a pinned master keeps what is to be converted as it is, and does not replace it",
+          "[offload][host_master][conversion]") {
+  sim_device gpu{sim_options{}};
+  const auto layout = layout_of({600, 10});
+  const auto first = filled(300, 0x40);
+  const auto second = filled(10, 2);
+  const std::vector<const_bytes> originals{first, second};
+  constexpr std::array changes{conversion::bf16_to_f32, conversion::none};
+
+  const auto master = host_master::pinned(gpu, layout, originals, changes);
+
+  CHECK(master.whole().size() == 512 + 256);
+  CHECK(host_master::pinned_size(layout, changes) == 512 + 256);
+  CHECK(host_master::pinned_size(layout, {}) == layout.bytes);
+  CHECK_FALSE(master.replaces_originals());
+  memory_block slot(gpu, memory_kind::device, layout.bytes);
+  memory_block seen(gpu, memory_kind::pinned, layout.bytes);
+  stream copies(gpu, "copies");
+  for (const auto& each : master.segments())
+    copies.copy(each.copy_to(slot.bytes(), {.what = "fetch"}));
+  CHECK(gpu.counters().h2d_bytes == 310);
+  copies.copy({.target = seen.bytes(),
+               .source = slot.bytes(),
+               .to = memory_kind::pinned,
+               .from = memory_kind::device});
+  copies.synchronize({"test"});
+  gpu.host_read(seen.bytes(), {.what = "check"});
+  for (std::size_t i = 0; i != 600; ++i)
+    CHECK(seen.bytes()[i] == (i % 4 < 2 ? std::byte{0} : std::byte{0x40}));
+  CHECK(std::ranges::equal(seen.bytes().subspan(layout.storages[1].offset, 10), second));
+  CHECK(gpu.race_count() == 0);
+}
+
+TEST_CASE("a pinned master of which nothing is converted replaces the originals",
+          "[offload][host_master][conversion]") {
+  sim_device gpu{sim_options{}};
+  const auto bytes = filled(300, 1);
+  const auto master = host_master::pinned(gpu, layout_of({300}), std::vector<const_bytes>{bytes},
+                                          std::array{conversion::none});
+  CHECK(master.replaces_originals());
+  CHECK(master.segments().size() == 1);
 }
 
 } // namespace

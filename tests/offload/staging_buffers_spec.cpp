@@ -169,5 +169,38 @@ TEST_CASE("what is packed is announced, so that a source which changes meanwhile
   CHECK(gpu.race_count() == 1);
 }
 
+TEST_CASE("what is converted arrives converted, wherever it is cut into pieces",
+          "[offload][staging_buffers][conversion]") {
+  sim_device gpu{sim_options{}};
+  const auto size = GENERATE(std::size_t{256}, std::size_t{512}, std::size_t{2048});
+  CAPTURE(size);
+  staging_buffers through{gpu, size};
+  const contents halves(300, std::byte{0x40}); // 150 elements, which become 600 bytes.
+  const contents plain(70, std::byte{2});
+  const std::array from{
+      host_master::segment{halves, 0, memory_kind::mapped, conversion::bf16_to_f32},
+      host_master::segment{plain, 768, memory_kind::pageable}};
+  memory_block slot(gpu, memory_kind::device, 1024);
+  memory_block seen(gpu, memory_kind::pinned, 1024);
+  stream copies(gpu, "copies");
+
+  bring(through, from, slot.bytes(), copies, 0);
+
+  copies.copy({.target = seen.bytes(),
+               .source = slot.bytes(),
+               .to = memory_kind::pinned,
+               .from = memory_kind::device});
+  copies.synchronize({"test"});
+  gpu.host_read(seen.bytes(), {.what = "check"});
+  auto wrong = 0;
+  for (std::size_t i = 0; i != 600; ++i)
+    wrong += seen.bytes()[i] == (i % 4 < 2 ? std::byte{0} : std::byte{0x40}) ? 0 : 1;
+  for (std::size_t i = 600; i != 768; ++i)
+    wrong += seen.bytes()[i] == std::byte{0} ? 0 : 1;
+  CHECK(wrong == 0);
+  CHECK(std::ranges::equal(seen.bytes().subspan(768, 70), plain));
+  CHECK(gpu.race_count() == 0);
+}
+
 } // namespace
 } // namespace ferry

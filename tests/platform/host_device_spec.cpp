@@ -19,6 +19,8 @@
 #include <algorithm>
 #include <barrier>
 #include <condition_variable>
+#include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <future>
 #include <memory>
@@ -417,6 +419,39 @@ TEST_CASE("a file larger than the slot passes through without becoming resident"
 
   machine.detach(residency);
   CHECK(residency.peak() < before + 48 * MiB);
+}
+
+TEST_CASE("a file that is cut short under a copy is what the next wait tells") {
+  const scratch_directory directory;
+  const auto path = directory.write("weights", std::string(2 * MiB, 'w'));
+  const mapped_file file(path);
+  host_device machine(options);
+  const auto slot = memory_block(machine, memory_kind::device, 2 * MiB);
+  stream copies(machine, "copies");
+  std::filesystem::resize_file(path, 1 * MiB);
+
+  copies.copy(fetch(slot.bytes(), file.bytes()));
+
+  CHECK_THROWS_WITH(copies.synchronize(contract_edge),
+                    Catch::Contains(path.string()) &&
+                        Catch::Contains("was changed while it was in use"));
+}
+
+TEST_CASE("a copy converts what it reads of a mapped file") {
+  const scratch_directory directory;
+  const mapped_file file(directory.write("weights", std::string(9 * MiB, '\x40')));
+  host_device machine(options);
+  const auto slot = memory_block(machine, memory_kind::device, 18 * MiB);
+  stream copies(machine, "copies");
+  auto widened = fetch(slot.bytes(), file.bytes());
+  widened.convert = conversion::bf16_to_f32;
+
+  copies.copy(widened);
+  copies.synchronize(contract_edge);
+
+  std::vector<std::uint32_t> seen(slot.size() / 4);
+  std::memcpy(seen.data(), slot.bytes().data(), slot.size());
+  CHECK(std::ranges::count(seen, 0x4040'0000U) == std::ssize(seen));
 }
 
 TEST_CASE("one copy larger than the read window does not become resident as a whole") {

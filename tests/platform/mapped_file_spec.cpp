@@ -8,7 +8,9 @@
 #include "support/scratch_directory.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,4 +89,61 @@ TEST_CASE("dropping pages does not touch memory that no mapped file holds") {
   drop_resident_pages(ordinary);
 
   CHECK(std::ranges::all_of(ordinary, [](std::byte b) { return b == std::byte{1}; }));
+}
+
+TEST_CASE("bytes of a mapped file are read from the file, converted where that is wanted") {
+  const test::scratch_directory directory;
+  const std::string contents(std::size_t{600} << 10, '\x40');
+  const mapped_file file(directory.write("weights", contents));
+  const auto part = file.bytes().subspan(2, (std::size_t{300} << 10) + 2);
+  std::vector<std::byte> plain(part.size());
+  std::vector<std::byte> wide(2 * part.size());
+
+  read_mapped(part, plain);
+  read_mapped(part, wide, conversion::bf16_to_f32);
+
+  CHECK(std::ranges::equal(plain, part));
+  auto wrong = 0;
+  for (std::size_t i = 0; i != wide.size(); ++i)
+    wrong += wide[i] == (i % 4 < 2 ? std::byte{0} : std::byte{0x40}) ? 0 : 1;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("bytes that are in no file are copied like any other") {
+  const std::vector<std::byte> source(64, std::byte{3});
+  std::vector<std::byte> target(64);
+  read_mapped(source, target);
+  CHECK(target == source);
+}
+
+TEST_CASE("a file that is cut short while it is mapped is told, where its pages would end the "
+          "process") {
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", std::string(100'000, 'w'));
+  const mapped_file file(path);
+  std::vector<std::byte> target(50'000);
+  std::filesystem::resize_file(path, 20'000);
+
+  CHECK_THROWS_WITH(read_mapped(file.bytes().last(50'000), target),
+                    "io_failure: '" + path.string() +
+                        "' was changed while it was in use: it had 100000 bytes and has 20000");
+  CHECK_THROWS_WITH(read_mapped(file.bytes().first(10'000), mutable_bytes(target).first(10'000)),
+                    Catch::Contains("was changed while it was in use"));
+}
+
+TEST_CASE("a file that is written while it is mapped is told, one that is replaced goes on") {
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", std::string(100'000, 'w'));
+  const mapped_file file(path);
+  std::vector<std::byte> target(100'000);
+
+  std::filesystem::rename(directory.write("other", std::string(100'000, 'o')), path);
+  read_mapped(file.bytes(), target);
+  CHECK(target == std::vector<std::byte>(100'000, std::byte{'w'}));
+
+  const mapped_file next(path);
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() +
+                                             std::chrono::seconds(5));
+  CHECK_THROWS_WITH(read_mapped(next.bytes(), target),
+                    Catch::Contains("'" + path.string() + "' was written while it was in use"));
 }

@@ -3,6 +3,7 @@
 
 #include "support/fake_pipeline.hpp"
 
+#include <ferry/platform/conversion.hpp>
 #include <ferry/platform/error.hpp>
 
 #include <algorithm>
@@ -60,13 +61,19 @@ public:
     std::vector<const_bytes> all;
     for (std::size_t i = 0; i != parts_.size(); ++i) {
       const auto& place = layout_.storages[i];
-      all.push_back(parts_[i]->original().subspan(place.begin, place.bytes));
+      const auto how = parts_[i]->convert;
+      all.push_back(parts_[i]->original().subspan(unconverted_bytes(how, place.begin),
+                                                  unconverted_bytes(how, place.bytes)));
     }
     return all;
   }
 
   memory_kind originals_kind(std::size_t storage) const override {
     return parts_[storage]->mapped.empty() ? memory_kind::pageable : memory_kind::mapped;
+  }
+
+  conversion originals_conversion(std::size_t storage) const override {
+    return parts_[storage]->convert;
   }
 
   mutable_bytes writable_original(std::size_t storage) override {
@@ -116,7 +123,9 @@ public:
         std::memcpy(parts_[i]->bytes.data() + place.begin, master.data() + place.offset,
                     place.bytes);
       }
-      parts_[i]->current = const_cast<std::byte*>(parts_[i]->original().data());
+      parts_[i]->current = parts_[i]->convert == conversion::none
+                               ? const_cast<std::byte*>(parts_[i]->original().data())
+                               : nullptr;
     }
     dropped_ = false;
   }
@@ -136,7 +145,7 @@ const_bytes fake_tensor::bytes() const {
   if (storage == nullptr || storage->current == nullptr) {
     throw std::runtime_error("a parked tensor was read");
   }
-  return {storage->current, storage->original().size()};
+  return {storage->current, converted_bytes(storage->convert, storage->original().size())};
 }
 
 fake_tensor_ptr tensor(std::vector<std::int64_t> shape, dtype type, unsigned char fill) {
@@ -158,6 +167,17 @@ fake_tensor_ptr mapped_tensor(const_bytes pages, std::vector<std::int64_t> shape
   storage.mapped = pages.first(storage.bytes.size());
   storage.bytes.clear();
   storage.current = const_cast<std::byte*>(storage.mapped.data());
+  return made;
+}
+
+fake_tensor_ptr bf16_kept_tensor(std::vector<std::int64_t> shape, unsigned char fill) {
+  auto made = tensor(std::move(shape), dtype::f32);
+  auto& storage = *made->storage;
+  storage.convert = conversion::bf16_to_f32;
+  storage.file.assign(unconverted_bytes(storage.convert, storage.bytes.size()), std::byte{fill});
+  storage.bytes.clear();
+  storage.mapped = storage.file;
+  storage.current = nullptr;
   return made;
 }
 

@@ -20,7 +20,8 @@ namespace ferry::test {
 /// Memory of a fake tensor. `current` is null while it is parked.
 struct fake_storage {
   std::vector<std::byte> bytes;
-  const_bytes mapped;             ///< Pages of a file, in place of `bytes`; never written.
+  const_bytes mapped;                    ///< Pages of a file, in place of `bytes`; never written.
+  conversion convert = conversion::none; ///< What makes the tensors' bytes of them.
   std::size_t declared_bytes = 0; ///< What the tensors are told; more than there are if it is meta.
   std::byte* current = nullptr;
   std::vector<std::byte> file; ///< Stands for the file, if there is none.
@@ -54,6 +55,10 @@ using fake_tensor_ptr = std::shared_ptr<fake_tensor>;
 /// Makes a contiguous tensor over pages of a mapped file.
 [[nodiscard]] fake_tensor_ptr mapped_tensor(const_bytes pages, std::vector<std::int64_t> shape,
                                             dtype type = dtype::f32);
+
+/// Makes a contiguous tensor of f32 whose elements are kept as bf16, each the upper half of the f32
+/// whose every byte is `fill`. It has no memory until it is bound.
+[[nodiscard]] fake_tensor_ptr bf16_kept_tensor(std::vector<std::int64_t> shape, unsigned char fill);
 
 /// Makes a tensor that has a shape and no memory.
 [[nodiscard]] fake_tensor_ptr meta_tensor(std::vector<std::int64_t> shape, dtype type = dtype::f32);

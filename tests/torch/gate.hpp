@@ -7,6 +7,7 @@
 #include <ferry/offload/module_tree.hpp>
 #include <ferry/offload/packing.hpp>
 #include <ferry/offload/pipeline.hpp>
+#include <ferry/platform/conversion.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/memory.hpp>
 #include <ferry/torch/torch_pipeline.hpp>
@@ -45,8 +46,8 @@ inline packed_bytes pack_originals(const weight_unit& unit) {
   packed_bytes packed(unit.layout().bytes, std::byte{0});
   const auto originals = unit.originals();
   for (std::size_t i = 0; i != originals.size(); ++i)
-    std::memcpy(packed.data() + unit.layout().storages[i].offset, originals[i].data(),
-                originals[i].size());
+    convert(unit.originals_conversion(i), originals[i],
+            {packed.data() + unit.layout().storages[i].offset, unit.layout().storages[i].bytes});
   return packed;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <ferry/platform/conversion.hpp>
 #include <ferry/platform/error.hpp>
 #include <ferry/torch/component_interfaces.hpp>
 #include <ferry/torch/mapped_tensor.hpp>
@@ -450,6 +451,105 @@ TEST_CASE("a unit of a tensor that the pipeline lost is refused", "[torch][unit]
   b.tensors.clear();
 
   CHECK_THROWS_AS(b.pipeline->make_unit(path, layout), ferry_error);
+}
+
+/// A tensor of f32 that is kept as bf16 in ordinary memory, and what it is once it is converted.
+struct kept_as_bf16 {
+  at::Tensor stored = (at::arange(12, at::kFloat) * 1.37 - 5).to(at::kBFloat16).view({3, 4});
+  at::Tensor expected = stored.to(at::kFloat);
+  std::shared_ptr<at::Tensor> owner = std::make_shared<at::Tensor>(stored);
+
+  [[nodiscard]] at::Tensor make(dtype type = dtype::f32) const {
+    return converted_tensor_over(
+        owner, {static_cast<const std::byte*>(stored.const_data_ptr()), stored.nbytes()},
+        dtype::bf16, type, stored.sizes(), "blocks.7.weight");
+  }
+};
+
+TEST_CASE("a tensor that is kept in another type has the model's, and no memory until it is bound",
+          "[torch][unit][conversion]") {
+  const kept_as_bf16 kept;
+  auto tensor = kept.make();
+
+  CHECK(tensor.scalar_type() == at::kFloat);
+  CHECK(tensor.sizes() == kept.stored.sizes());
+  CHECK(tensor.is_contiguous());
+  CHECK(is_mapped(tensor.storage()));
+  CHECK(conversion_of(tensor.storage()) == conversion::bf16_to_f32);
+  CHECK_THROWS_WITH(tensor.sum(),
+                    Catch::Contains("tensor 'blocks.7.weight' is kept as BF16 and has no "
+                                    "memory as F32 until"));
+  CHECK(kept.owner.use_count() == 2);
+  tensor = at::Tensor();
+  CHECK(kept.owner.use_count() == 1);
+}
+
+TEST_CASE("a unit converts what is kept in another type on its way, views and ties included",
+          "[torch][unit][conversion]") {
+  const kept_as_bf16 kept;
+  const auto whole = kept.make();
+  bench b({whole.t(), whole.narrow(0, 1, 2), whole, counted({3})});
+
+  CHECK(b.unit->layout().storages.front().bytes == kept.expected.nbytes());
+  CHECK(b.unit->originals().front().size() == kept.stored.nbytes());
+  CHECK(b.unit->originals_conversion(0) == conversion::bf16_to_f32);
+  CHECK(b.unit->originals_conversion(1) == conversion::none);
+  for (int i = 0; i != 2; ++i) {
+    b.unit->park();
+    b.bind();
+    CHECK(at::equal(b.tensors[0], kept.expected.t()));
+    CHECK(at::equal(b.tensors[1], kept.expected.narrow(0, 1, 2)));
+    CHECK(at::equal(b.tensors[2], kept.expected));
+    CHECK(at::equal(b.tensors[3], counted({3})));
+    b.unit->park();
+    b.unit->restore({});
+    CHECK_THROWS_WITH(b.tensors[2].sum(), Catch::Contains("is kept as BF16"));
+    CHECK(at::equal(b.tensors[3], counted({3})));
+  }
+}
+
+TEST_CASE("a tensor whose two types are one is the file's own memory",
+          "[torch][unit][conversion]") {
+  const kept_as_bf16 kept;
+  const auto tensor = kept.make(dtype::bf16);
+  CHECK(tensor.data_ptr() == kept.stored.data_ptr());
+  CHECK(conversion_of(tensor.storage()) == conversion::none);
+}
+
+TEST_CASE("a type that nothing converts to, and a value beyond its range, are refused by name",
+          "[torch][unit][conversion]") {
+  const kept_as_bf16 kept;
+  CHECK_THROWS_WITH(kept.make(dtype::i32), Catch::Contains("'blocks.7.weight' is BF16") &&
+                                               Catch::Contains("nothing converts that to I32"));
+  const auto make_f16 = [](const at::Tensor& stored) {
+    return converted_tensor_over(
+        nullptr, {static_cast<const std::byte*>(stored.const_data_ptr()), stored.nbytes()},
+        dtype::f32, dtype::f16, stored.sizes(), "blocks.7.weight");
+  };
+  CHECK(make_f16(at::full({5}, 65504.F)).scalar_type() == at::kHalf);
+  CHECK_THROWS_WITH(make_f16(at::tensor({1.F, 70000.F, 2.F})),
+                    Catch::Contains("'blocks.7.weight' has values beyond the range of F16"));
+}
+
+TEST_CASE("torch converts to the same bits", "[torch][unit][conversion]") {
+  const auto every_half = at::arange(0x10000, at::kInt).to(at::kShort);
+  const auto numbers = (at::randn({20000}, at::kFloat) * 100).contiguous();
+  const auto same = [](conversion how, const at::Tensor& from, const at::Tensor& to) {
+    auto made = at::empty_like(to);
+    convert(how, {static_cast<const std::byte*>(from.const_data_ptr()), from.nbytes()},
+            {static_cast<std::byte*>(made.mutable_data_ptr()), made.nbytes()});
+    const auto bits = to.element_size() == 2 ? at::kShort : at::kInt;
+    const auto number = to.to(at::kFloat).isnan().logical_not();
+    return at::equal(made.view(bits).masked_select(number), to.view(bits).masked_select(number)) &&
+           at::equal(made.to(at::kFloat).isnan(), number.logical_not());
+  };
+  const auto bf16 = every_half.view(at::kBFloat16);
+  const auto f16 = every_half.view(at::kHalf);
+  CHECK(same(conversion::bf16_to_f32, bf16, bf16.to(at::kFloat)));
+  CHECK(same(conversion::f16_to_f32, f16, f16.to(at::kFloat)));
+  CHECK(same(conversion::f16_to_bf16, f16, f16.to(at::kFloat).to(at::kBFloat16)));
+  CHECK(same(conversion::f32_to_bf16, numbers, numbers.to(at::kBFloat16)));
+  CHECK(same(conversion::f32_to_f16, numbers, numbers.to(at::kHalf)));
 }
 
 } // namespace

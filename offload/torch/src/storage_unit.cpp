@@ -3,6 +3,7 @@
 
 #include "storage_unit.hpp"
 
+#include <ferry/platform/conversion.hpp>
 #include <ferry/platform/error.hpp>
 
 #include "ferry/torch/mapped_tensor.hpp"
@@ -26,6 +27,12 @@ void* storage_start(void* address, std::size_t begin) noexcept {
 
 c10::Storage make_storage(std::size_t bytes, c10::DataPtr data, c10::Allocator* allocator) {
   return {c10::Storage::use_byte_size_t(), bytes, std::move(data), allocator, allocator != nullptr};
+}
+
+/// Also of a storage whose bytes are of another type than its tensors.
+const std::byte* start_of(const c10::Storage& storage) noexcept {
+  return static_cast<const std::byte*>(
+      storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
 }
 
 } // namespace
@@ -98,10 +105,17 @@ std::vector<const_bytes> storage_unit::originals() const {
   std::vector<const_bytes> all;
   all.reserve(ranges_.size());
   for (std::size_t i = 0; i != ranges_.size(); ++i) {
-    const auto* start = static_cast<const std::byte*>(ranges_[i].original.data());
-    all.emplace_back(start + layout_.storages[i].begin, layout_.storages[i].bytes);
+    const auto& place = layout_.storages[i];
+    const auto how = originals_conversion(i);
+    all.emplace_back(start_of(ranges_[i].original) + unconverted_bytes(how, place.begin),
+                     unconverted_bytes(how, place.bytes));
   }
   return all;
+}
+
+conversion storage_unit::originals_conversion(std::size_t storage) const {
+  FERRY_ASSERT(kept_);
+  return conversion_of(ranges_[storage].original);
 }
 
 memory_kind storage_unit::originals_kind(std::size_t storage) const {
@@ -110,7 +124,7 @@ memory_kind storage_unit::originals_kind(std::size_t storage) const {
 }
 
 mutable_bytes storage_unit::writable_original(std::size_t storage) {
-  FERRY_ASSERT(kept_);
+  FERRY_ASSERT(kept_ && originals_conversion(storage) == conversion::none);
   const auto& place = layout_.storages[storage];
   auto& original = ranges_[storage].original;
   if (is_mapped(original)) {

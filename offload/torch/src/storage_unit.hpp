@@ -31,6 +31,7 @@ public:
   [[nodiscard]] const packed_layout& layout() const override { return layout_; }
   [[nodiscard]] std::vector<const_bytes> originals() const override;
   [[nodiscard]] memory_kind originals_kind(std::size_t storage) const override;
+  [[nodiscard]] conversion originals_conversion(std::size_t storage) const override;
 
   [[nodiscard]] mutable_bytes writable_original(std::size_t storage) override;
   void park() override;

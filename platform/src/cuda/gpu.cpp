@@ -3,6 +3,7 @@
 
 #include "cuda/gpu.hpp"
 
+#include "copy_checks.hpp"
 #include "cuda/acting_thread.hpp"
 #include "ferry/platform/log.hpp"
 
@@ -166,10 +167,7 @@ void gpu::copy(stream_id stream, const copy_operation& operation) {
   const device_scope current(call_, "copy");
   const auto on = find_open("copy", stream);
   const auto bytes = operation.source.size();
-  if (operation.target.size() != bytes)
-    throw device_error(errc::invalid_argument, "copy",
-                       "target has " + std::to_string(operation.target.size()) +
-                           " bytes, source has " + std::to_string(bytes));
+  require_copyable(operation, traits());
   if (operation.to == memory_kind::registered)
     throw device_error(errc::invalid_argument, "copy", "registered pages are only read");
   require_memory("target", operation.target, operation.to);

@@ -3,6 +3,7 @@
 
 #include "ferry/platform/host_device.hpp"
 
+#include "copy_checks.hpp"
 #include "ferry/platform/error.hpp"
 #include "ferry/platform/log.hpp"
 #include "host/bounded_memory.hpp"
@@ -61,7 +62,8 @@ public:
   device_traits traits{.name = "host",
                        .computes_on_host = true,
                        .virtual_time = false,
-                       .wants_pinned_sources = false};
+                       .wants_pinned_sources = false,
+                       .converts = true};
   bounded_memory memory;
   sticky_fault fault;
   span_reporter reporter;
@@ -151,10 +153,7 @@ void host_device::destroy_event(event_id event) noexcept {
 
 void host_device::copy(stream_id stream, const copy_operation& operation) {
   const auto queue = state_->find("copy", stream);
-  if (operation.target.size() != operation.source.size())
-    throw device_error(errc::invalid_argument, "copy",
-                       "target has " + std::to_string(operation.target.size()) +
-                           " bytes, source has " + std::to_string(operation.source.size()));
+  require_copyable(operation, state_->traits);
   state_->fault.refuse("copy");
   queue->copy(operation);
 

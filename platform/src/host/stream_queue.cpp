@@ -3,6 +3,7 @@
 
 #include "host/stream_queue.hpp"
 
+#include "ferry/platform/conversion.hpp"
 #include "ferry/platform/error.hpp"
 #include "ferry/platform/mapped_file.hpp"
 #include "host/span_reporter.hpp"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -26,7 +28,7 @@ constexpr std::size_t longest_thread_name = 15;
 } // namespace
 
 stream_queue::stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
-                           const sticky_fault& fault)
+                           sticky_fault& fault)
     : id_(id), name_(name), reporter_(&reporter), fault_(&fault),
       progress_(std::make_shared<stream_progress>()), ahead_(window_bytes) {}
 
@@ -123,8 +125,12 @@ void stream_queue::run() {
 
 void stream_queue::run(const copy_job& work) {
   const auto start = reporter_->now();
-  if (!fault_->raised())
-    move_bytes(work.operation);
+  try {
+    if (!fault_->raised())
+      move_bytes(work.operation);
+  } catch (const std::exception& error) {
+    fault_->raise(error.what());
+  }
   reporter_->report({.kind = operation_kind::copy,
                      .stream = id_,
                      .tag = work.operation.tag,
@@ -147,8 +153,11 @@ void stream_queue::run(const gather_job& work) {
 }
 
 void stream_queue::move_bytes(const copy_operation& operation) {
+  const auto how = operation.convert;
   if (operation.from != memory_kind::mapped) {
-    if (!operation.source.empty())
+    if (how != conversion::none)
+      convert(how, operation.source, operation.target);
+    else if (!operation.source.empty())
       std::memmove(operation.target.data(), operation.source.data(), operation.source.size());
     return;
   }
@@ -156,10 +165,10 @@ void stream_queue::move_bytes(const copy_operation& operation) {
   auto source = operation.source;
   while (!source.empty()) {
     const auto piece = std::min(piece_bytes, source.size());
+    const auto made = converted_bytes(how, piece);
     ask_ahead();
-    std::memcpy(target.data(), source.data(), piece);
-    drop_resident_pages(source.first(piece));
-    target = target.subspan(piece);
+    read_mapped(source.first(piece), target.first(made), how);
+    target = target.subspan(made);
     source = source.subspan(piece);
     const auto lock = std::scoped_lock(mutex_);
     ahead_.copied(piece);

@@ -29,7 +29,7 @@ class sticky_fault;
 class stream_queue {
 public:
   stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
-               const sticky_fault& fault);
+               sticky_fault& fault);
   stream_queue(const stream_queue&) = delete;
   stream_queue& operator=(const stream_queue&) = delete;
   /// Runs what is queued and joins the thread.
@@ -78,7 +78,7 @@ private:
   stream_id id_;
   std::string name_;
   const span_reporter* reporter_;
-  const sticky_fault* fault_;
+  sticky_fault* fault_;
   std::shared_ptr<stream_progress> progress_;
 
   mutable std::mutex mutex_;

@@ -3,6 +3,7 @@
 
 #include "sim/byte_runner.hpp"
 
+#include "ferry/platform/conversion.hpp"
 #include "sim/gather_group.hpp"
 
 #include <algorithm>
@@ -49,8 +50,10 @@ void run_bytes(const operation& op) {
     return;
   if (op.source.empty() || op.source_gone)
     poison(op.target);
-  else
+  else if (op.convert == conversion::none)
     std::memmove(op.target.data(), op.source.data(), op.target.size());
+  else
+    convert(op.convert, op.source, op.target);
 }
 
 } // namespace

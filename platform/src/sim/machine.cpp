@@ -18,6 +18,7 @@ device_state::device_state(std::uint64_t position, std::string_view device_name,
   traits.computes_on_host = true;
   traits.virtual_time = true;
   traits.registers_pages = true;
+  traits.converts = true;
   traits.node = chosen.node;
 }
 

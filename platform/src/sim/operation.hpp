@@ -62,6 +62,7 @@ struct operation {
 
   mutable_bytes target;
   const_bytes source;
+  conversion convert = conversion::none;
   bool target_gone = false;
   bool source_gone = false;
   bool ran = false;

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "copy_checks.hpp"
 #include "ferry/platform/sim_device.hpp"
 #include "sim/device_access.hpp"
 #include "sim/random.hpp"
@@ -44,10 +45,7 @@ void sim_device::copy(stream_id stream, const copy_operation& operation) {
   auto& host = state_->caller("copy");
   auto& own = state_->own;
   auto& on = state_->stream(stream, "copy");
-  if (operation.target.size() != operation.source.size())
-    throw device_error(errc::invalid_argument, "copy",
-                       "the target has " + std::to_string(operation.target.size()) +
-                           " bytes, the source " + std::to_string(operation.source.size()));
+  require_copyable(operation, own.traits);
   if (operation.to == memory_kind::registered)
     throw device_error(errc::invalid_argument, "copy", "registered pages are only read");
   state_->require_memory("copy", "the target", operation.target, operation.to);
@@ -69,6 +67,7 @@ void sim_device::copy(stream_id stream, const copy_operation& operation) {
   if (own.options.contents) {
     op->target = operation.target;
     op->source = operation.source;
+    op->convert = operation.convert;
   }
   ++own.counters.copies;
   own.counters.h2d_bytes += to_device ? bytes : 0;

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <ferry/platform/device.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -34,5 +36,8 @@ enum class dtype : std::uint8_t {
 
 /// Reads a name used in safetensors headers.
 [[nodiscard]] std::optional<dtype> dtype_from(std::string_view name) noexcept;
+
+/// Returns how a copy makes elements of type `to` from those of type `from`; nothing if none does.
+[[nodiscard]] std::optional<conversion> conversion_between(dtype from, dtype to) noexcept;
 
 } // namespace ferry

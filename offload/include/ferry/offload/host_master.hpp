@@ -24,30 +24,51 @@ public:
     const_bytes source;
     std::size_t offset = 0; ///< In the packed bytes.
     memory_kind kind = memory_kind::pageable;
+    conversion convert = conversion::none;
+
+    /// Returns how many packed bytes it makes.
+    [[nodiscard]] std::size_t bytes() const noexcept;
+    /// Returns the operation that puts it into `unit`, which has the packed bytes.
+    [[nodiscard]] copy_operation copy_to(mutable_bytes unit, operation_tag tag) const noexcept;
   };
+
+  /// What becomes of each original, in the order of the storages; none is given where nothing does.
+  using conversions = std::span<const conversion>;
 
   /// Makes a master of the originals themselves, which stay where they are. The bytes are not
   /// owned. `originals` and their `kinds` go with `layout.storages`, in order.
   [[nodiscard]] static host_master kept(const packed_layout& layout,
                                         std::span<const const_bytes> originals,
-                                        std::span<const memory_kind> kinds);
+                                        std::span<const memory_kind> kinds,
+                                        conversions changes = {});
 
-  /// Makes a packed copy in one piece of pinned memory; padding is zero. The originals may go.
+  /// Makes a copy in one piece of pinned memory; padding is zero. Where nothing is converted it is
+  /// the packed form. The originals may go.
   /// @throws device_error `out_of_host_memory`
   [[nodiscard]] static host_master pinned(device& owner, const packed_layout& layout,
-                                          std::span<const const_bytes> originals);
+                                          std::span<const const_bytes> originals,
+                                          conversions changes = {});
+
+  /// Returns what a pinned copy takes.
+  [[nodiscard]] static std::size_t pinned_size(const packed_layout& layout, conversions changes);
 
   /// Returns the copies that put the unit into a slot, in order of offset; neighbours joined,
   /// unless they are registered.
   [[nodiscard]] std::span<const segment> segments() const noexcept { return segments_; }
 
-  /// Returns all packed bytes of a pinned master; nothing of a kept one.
+  /// Returns all bytes of a pinned master; nothing of a kept one.
   [[nodiscard]] const_bytes whole() const noexcept { return region_.bytes(); }
 
-  /// Returns `bytes` packed bytes from `offset` on. @pre they are of one storage
+  /// Returns whether any byte is converted on its way.
+  [[nodiscard]] bool converts() const noexcept;
+
+  /// Returns whether it holds all that the originals did, packed.
+  [[nodiscard]] bool replaces_originals() const noexcept { return !whole().empty() && !converts(); }
+
+  /// Returns what `bytes` packed bytes from `offset` on are made of. @pre they are of one storage
   [[nodiscard]] const_bytes at(std::size_t offset, std::size_t bytes) const noexcept;
 
-  /// The same of a pinned master, for writing. @pre nothing reads them
+  /// The same of a pinned master, for writing. @pre nothing reads them, nothing is converted
   [[nodiscard]] mutable_bytes writable(std::size_t offset, std::size_t bytes) noexcept;
 
   /// Makes room for `count` calls of `point_at`. Moves what `segments()` returned.

@@ -38,7 +38,8 @@ public:
 
   [[nodiscard]] virtual const packed_layout& layout() const = 0;
 
-  /// Returns the original bytes of each `layout().storages` entry, in that order.
+  /// Returns the original bytes of each `layout().storages` entry, in that order: those of its
+  /// range, or what becomes of them in `originals_conversion`.
   /// @pre `drop_originals` has not been called since the unit was last ordinary
   [[nodiscard]] virtual std::vector<const_bytes> originals() const = 0;
 
@@ -46,9 +47,16 @@ public:
   /// else `pageable`.
   [[nodiscard]] virtual memory_kind originals_kind(std::size_t storage) const = 0;
 
+  /// Returns what makes the bytes of `layout().storages[storage]` of its original. Where that is
+  /// something, the tensors have no memory while they are ordinary.
+  [[nodiscard]] virtual conversion originals_conversion(std::size_t storage) const {
+    static_cast<void>(storage);
+    return conversion::none;
+  }
+
   /// Returns the original of `layout().storages[storage]` for writing. Pages of a mapped file are
   /// never written: their copy in ordinary memory is the original from then on. All or nothing.
-  /// @pre as `originals`
+  /// @pre as `originals`, and it is not converted
   [[nodiscard]] virtual mutable_bytes writable_original(std::size_t storage) = 0;
 
   /// Points every tensor at a placeholder that fails loudly with the unit's name when it is used.
@@ -59,7 +67,7 @@ public:
   /// call.
   virtual void bind(std::byte* base) noexcept = 0;
 
-  /// Lets go of the original memory; `restore` then needs the master.
+  /// Lets go of the original memory; `restore` then needs the master. @pre nothing is converted
   virtual void drop_originals() noexcept = 0;
 
   /// Makes the unit ordinary again: on the originals where they were kept, otherwise on fresh

@@ -59,7 +59,7 @@ public:
   [[nodiscard]] staged_piece piece(std::size_t unit_bytes, std::size_t index) const noexcept;
 
   /// Blocks the calling thread until the buffer's last copy has run, then packs `which` of what
-  /// `from` describes; padding is zero.
+  /// `from` describes, converted where that is to be; padding is zero.
   void pack(std::uint64_t turn, std::span<const host_master::segment> from, staged_piece which);
 
   /// Enqueues the copy of a packed piece. `unit` is where its unit comes to lie on the device.

@@ -8,6 +8,8 @@
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/platform/device.hpp>
 
+#include <vector>
+
 namespace ferry {
 
 /// A unit and where its bytes are on the host.
@@ -22,6 +24,12 @@ struct master_options {
   /// What of the originals is registered with the device. Null: nothing.
   const host_registration* registered = nullptr;
 };
+
+/// Returns what becomes of each original of `unit` on its way to the device.
+[[nodiscard]] std::vector<conversion> conversions_of(const weight_unit& unit);
+
+/// Returns whether that is anything for any of them.
+[[nodiscard]] bool converts(const weight_unit& unit);
 
 /// Makes the master of `unit`: a pinned copy if `how` says so, else the originals where they are.
 ///

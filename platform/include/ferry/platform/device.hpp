@@ -57,12 +57,23 @@ struct causal_stamp {
   std::shared_ptr<const void> knowledge;
 };
 
+/// What a copy makes of the elements on their way. See `ferry/platform/conversion.hpp`.
+enum class conversion : std::uint8_t {
+  none,
+  bf16_to_f32,
+  f16_to_f32,
+  f32_to_bf16,
+  f32_to_f16,
+  f16_to_bf16,
+};
+
 struct copy_operation {
   mutable_bytes target;
-  const_bytes source; ///< As long as `target`.
+  const_bytes source; ///< As long as `target`, or what becomes as long once it is converted.
   memory_kind to = memory_kind::device;
   memory_kind from = memory_kind::pinned;
   operation_tag tag = {};
+  conversion convert = conversion::none; ///< Only with `device_traits::converts`.
 };
 
 /// Announces the work of a block on a stream: what it touches and how long it takes.
@@ -80,7 +91,7 @@ struct operation_span {
   operation_kind kind;
   stream_id stream;
   operation_tag tag;
-  std::uint64_t bytes;  ///< Moved by a copy or collective, 0 otherwise.
+  std::uint64_t bytes;  ///< Moved by a copy or collective, before a conversion; 0 otherwise.
   nanoseconds enqueued; ///< All three since the device was opened, on the device's clock.
   nanoseconds start;
   nanoseconds end;
@@ -101,6 +112,7 @@ struct device_traits {
   bool virtual_time = false;        ///< Times are modelled, not measured.
   bool wants_pinned_sources = true; ///< Copies are faster or only asynchronous from pinned memory.
   bool registers_pages = false;     ///< Takes read-only pages that it did not allocate.
+  bool converts = false;            ///< Copies may convert; otherwise such a copy is `unsupported`.
   std::optional<int> node = {}; ///< Of the host's memory, nearest to it. Nothing: unknown or none.
 };
 

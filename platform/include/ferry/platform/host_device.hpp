@@ -24,11 +24,12 @@ struct host_device_options {
 /// it;
 ///   anything else completes at once if nothing is queued before it. Destroying a stream runs what
 ///   is queued and joins its thread.
-/// - *Mapped sources* are read ahead while earlier copies run, and their pages are dropped behind
-///   every few MiB copied, so that a model larger than the machine's memory passes through.
+/// - *Mapped sources* are read from their file, ahead of the copies, and do not become resident, so
+///   that a model larger than the machine's memory passes through.
 /// - *Spans* are measured. A compute lasts until the next operation or record on its stream,
 ///   because its body runs on the caller in between.
-/// - *Failure* on a stream's thread, such as an observer that throws, is sticky: copies that are
+/// - *Failure* on a stream's thread, such as a file that was cut short under it, is sticky: copies
+/// that are
 ///   queued move nothing, later ones throw `device_poisoned`, and every `synchronize` and `settle`
 ///   throws the first cause.
 ///

@@ -9,8 +9,8 @@
 
 namespace ferry {
 
-/// A file mapped read-only. Immovable: spans into it are kept all over the program. An empty file
-/// has no bytes.
+/// A file mapped read-only, and open for as long. Immovable: spans into it are kept all over the
+/// program. An empty file has no bytes.
 class mapped_file {
 public:
   /// @throws ferry_error `io_failure` with the path and the operating system's reason
@@ -26,6 +26,12 @@ private:
   std::filesystem::path path_;
   const_bytes bytes_;
 };
+
+/// Copies `source`, converted, to `target`, which has room for exactly that. Bytes of a mapped file
+/// are read from the file: they do not become resident by it, and a file that was cut short or
+/// written since it was mapped is an error, where an access of its pages may end the process.
+/// @throws ferry_error `io_failure` with the path and what has happened to the file
+void read_mapped(const_bytes source, mutable_bytes target, conversion how = conversion::none);
 
 /// Asks the operating system to read `range` of a mapped file ahead. A hint; never fails, and does
 /// nothing for memory that no live `mapped_file` holds.

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace ferry {
 
@@ -26,7 +27,21 @@ namespace ferry {
 [[nodiscard]] at::Tensor tensor_over(std::shared_ptr<const void> owner, const_bytes bytes,
                                      dtype type, at::IntArrayRef shape);
 
-/// Returns whether the tensor's memory is that of a mapped file, as `tensor_over` makes it.
+/// Returns a contiguous tensor of `type` whose elements are kept in `bytes` as `stored`. It has no
+/// memory: whoever uses it is told its `name`, until a unit that it is part of is bound, which
+/// converts them on their way. Where the two types are one it is a `tensor_over`.
+/// @throws ferry_error as `tensor_over`; `unsupported` if nothing converts one to the other, or a
+/// value is beyond the range of f16, for which all are read
+[[nodiscard]] at::Tensor converted_tensor_over(std::shared_ptr<const void> owner, const_bytes bytes,
+                                               dtype stored, dtype type, at::IntArrayRef shape,
+                                               const std::string& name);
+
+/// Returns what becomes of the bytes that the storage keeps: nothing but for a tensor that is
+/// converted.
+[[nodiscard]] conversion conversion_of(const c10::Storage& storage) noexcept;
+
+/// Returns whether the tensor's bytes are those of a mapped file, as `tensor_over` and
+/// `converted_tensor_over` make it.
 [[nodiscard]] bool is_mapped(const c10::Storage& storage) noexcept;
 
 } // namespace ferry

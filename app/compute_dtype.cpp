@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "compute_dtype.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+
+namespace ferry {
+namespace {
+
+/// Returns the seconds of a product as a small batch of tokens makes it, the best of a few.
+double seconds_of_product(at::ScalarType type) {
+  constexpr std::int64_t tokens = 128;
+  constexpr std::int64_t width = 1024;
+  constexpr int tries = 4;
+  const auto input = at::ones({tokens, width}, type);
+  const auto weight = at::ones({width, width}, type);
+  auto best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i != tries; ++i) {
+    const auto started = std::chrono::steady_clock::now();
+    static_cast<void>(at::linear(input, weight));
+    const auto took = std::chrono::steady_clock::now() - started;
+    best = std::min(best, std::chrono::duration<double>(took).count());
+  }
+  return best;
+}
+
+compute_dtype faster_on_host() {
+  constexpr double milli = 1e3;
+  const auto f32 = seconds_of_product(at::kFloat);
+  const auto bf16 = seconds_of_product(at::kBFloat16);
+  std::array<char, 96> said{};
+  std::snprintf(said.data(), said.size(), "a product takes %.2f ms in f32, %.2f ms in bf16",
+                f32 * milli, bf16 * milli);
+  return {.type = f32 <= bf16 ? dtype::f32 : dtype::bf16, .reason = said.data()};
+}
+
+} // namespace
+
+result<void> check_compute_dtype(const std::optional<std::string>& asked) {
+  if (!asked || *asked == "f32" || *asked == "bf16" || *asked == "auto")
+    return {};
+  return tl::unexpected(
+      failure{.code = errc::invalid_argument,
+              .detail = "--compute-dtype is '" + *asked +
+                        "'; expected bf16, f32, or auto, which takes the faster one"});
+}
+
+compute_dtype choose_compute_dtype(const std::optional<std::string>& asked,
+                                   const device_traits& target) {
+  if (!asked)
+    return {};
+  if (*asked != "auto")
+    return {.type = *asked == "f32" ? dtype::f32 : dtype::bf16, .reason = {}};
+  if (target.converts && target.computes_on_host)
+    return faster_on_host();
+  return {.type = std::nullopt, .reason = target.name + " takes weights as they are stored"};
+}
+
+std::string to_string(const compute_dtype& chosen) {
+  if (!chosen.type)
+    return "checkpoint";
+  return *chosen.type == dtype::f32 ? "f32" : "bf16";
+}
+
+} // namespace ferry

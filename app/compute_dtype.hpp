@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <ferry/offload/dtype.hpp>
+#include <ferry/platform/device.hpp>
+#include <ferry/platform/error.hpp>
+
+#include <optional>
+#include <string>
+
+namespace ferry {
+
+/// The type that a run's weights have where it computes.
+struct compute_dtype {
+  std::optional<dtype> type; ///< Nothing: that of the checkpoint.
+  std::string reason;        ///< What made `auto` choose it; empty where nobody chose.
+};
+
+/// Refuses what `--compute-dtype` does not know with `invalid_argument`.
+[[nodiscard]] result<void> check_compute_dtype(const std::optional<std::string>& asked);
+
+/// Follows `--compute-dtype`, nothing if it was not given: `bf16`, `f32`, or `auto`, which computes
+/// one small product of matrices in either and takes the faster. On a device whose copies do not
+/// convert, `auto` takes the checkpoint's. @pre checked
+[[nodiscard]] compute_dtype choose_compute_dtype(const std::optional<std::string>& asked,
+                                                 const device_traits& target);
+
+/// Returns "f32" and the like, "checkpoint" for that of the checkpoint.
+[[nodiscard]] std::string to_string(const compute_dtype& chosen);
+
+} // namespace ferry

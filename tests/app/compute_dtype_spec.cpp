@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "run_program.hpp"
+#include "support/catch.hpp"
+#include "support/scratch_directory.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ferry {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+using words = std::vector<std::string>;
+
+constexpr auto by_blocks = R"({"mode":"layer","components":["dit","text_encoder"]})";
+constexpr auto by_component = R"({"mode":"module","components":["dit","text_encoder"]})";
+constexpr auto gathered = R"({"mode":"layer","components":["dit"],
+    "layer_options":{"dit":{"weight_transfer":"allgather"}}})";
+
+/// Writes a small checkpoint of bf16 weights.
+std::string bf16_checkpoint(const std::string& family, const fs::path& into) {
+  const auto path = (into / family).string();
+  REQUIRE(test::run_program({"checkpoint", family, path, "--blocks", "2", "--hidden", "64",
+                             "--head-dim", "32", "--text-hidden", "32"})
+              .code == 0);
+  return path;
+}
+
+json report_of(const std::string& model, const words& more) {
+  words line{"run", model, "--steps", "2", "--compare-resident", "--report", "-"};
+  line.insert(line.end(), more.begin(), more.end());
+  const auto ran = test::run_program(line);
+  INFO(ran.err);
+  REQUIRE(ran.code == 0);
+  return json::parse(ran.out);
+}
+
+TEST_CASE("a run in another type than the checkpoint's makes the bytes of the resident run in it",
+          "[app][run][conversion]") {
+  const std::string family = GENERATE("wan", "flux");
+  const std::string device = GENERATE("host", "sim");
+  const std::string config = GENERATE(by_blocks, by_component);
+  CAPTURE(family, device, config);
+  const test::scratch_directory scratch;
+  const auto model = bf16_checkpoint(family, scratch.path());
+
+  const auto wide =
+      report_of(model, {"--device", device, "--config", config, "--compute-dtype", "f32"});
+  const auto as_stored = report_of(model, {"--device", device, "--config", config});
+
+  CHECK(wide["output_equals_resident"] == true);
+  CHECK(wide["compute_dtype"] == "f32");
+  CHECK(as_stored["compute_dtype"] == "checkpoint");
+  CHECK(wide["races"] == 0);
+  CHECK(wide["d2h_bytes"] == 0);
+  CHECK(wide["output_sha256"] != as_stored["output_sha256"]);
+  CHECK(wide["h2d_bytes"] <= as_stored["h2d_bytes"]);
+  CHECK(wide["first_step_end_s"] > 0);
+}
+
+TEST_CASE("a checkpoint of f32 is narrowed on its way, as that of the resident run",
+          "[app][run][conversion]") {
+  const std::string name = GENERATE("wan-tiny", "flux-tiny");
+  const auto model = (fs::path(FERRY_TEST_DATA) / name).string();
+
+  const auto narrow =
+      report_of(model, {"--device", "sim", "--config", by_blocks, "--compute-dtype", "bf16"});
+  const auto as_stored = report_of(model, {"--device", "sim", "--config", by_blocks});
+
+  CHECK(narrow["output_equals_resident"] == true);
+  CHECK(narrow["races"] == 0);
+  CHECK(narrow["output_sha256"] != as_stored["output_sha256"]);
+  CHECK(narrow["slot_bytes"] < as_stored["slot_bytes"]);
+}
+
+TEST_CASE("without an offload a run computes in the type that it was asked for",
+          "[app][run][conversion]") {
+  const test::scratch_directory scratch;
+  const auto model = bf16_checkpoint("wan", scratch.path());
+
+  const auto resident = report_of(model, {"--device", "host", "--compute-dtype", "f32"});
+  const auto offloaded =
+      report_of(model, {"--device", "host", "--config", by_blocks, "--compute-dtype", "f32"});
+
+  CHECK(resident["strategy"] == "none");
+  CHECK(resident["output_sha256"] == offloaded["output_sha256"]);
+}
+
+TEST_CASE("auto says which type it took and why", "[app][run][conversion]") {
+  const test::scratch_directory scratch;
+  const auto model = bf16_checkpoint("wan", scratch.path());
+  const auto ran = test::run_program({"run", model, "--steps", "1", "--device", "host", "--config",
+                                      by_blocks, "--compute-dtype", "auto"});
+  REQUIRE(ran.code == 0);
+  CHECK_THAT(ran.out, Catch::Contains("computes in") && Catch::Contains("ms in f32") &&
+                          Catch::Contains("ms in bf16"));
+}
+
+TEST_CASE("ranks that gather weights in another type are refused before anything moves",
+          "[app][run][conversion]") {
+  const test::scratch_directory scratch;
+  const auto model = bf16_checkpoint("wan", scratch.path());
+  const auto ran = test::run_program({"run", model, "--ranks", "2", "--device", "host", "--config",
+                                      gathered, "--compute-dtype", "f32"});
+  CHECK(ran.code != 0);
+  CHECK_THAT(ran.err, Catch::Contains("ranks gather weights as they are stored"));
+}
+
+} // namespace
+} // namespace ferry
