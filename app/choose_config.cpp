@@ -85,12 +85,10 @@ result<void> check_beside_automatic(const legacy_options& beside) {
   return {};
 }
 
-result<planned_configuration> choose_config(const run_options& options,
-                                            const diffusion_model& model,
-                                            const std::vector<asked_request>& asked,
-                                            std::optional<std::uint64_t> device_memory,
-                                            std::optional<dtype> computes, device& target,
-                                            std::size_t ranks) {
+result<planned_configuration>
+choose_config(const run_options& options, const diffusion_model& model,
+              const std::vector<asked_request>& asked, std::optional<std::uint64_t> device_memory,
+              std::optional<dtype> computes, device& target, std::size_t ranks) {
   auto rates = read_rates({.model = options.sim_model});
   if (!rates)
     return tl::unexpected(rates.error());

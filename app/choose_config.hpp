@@ -38,13 +38,12 @@ void warn_of_unplanned(const std::optional<std::string>& model);
 
 /// Returns the best configuration for a run of `asked` on `ranks` devices like `target`: on `sim`
 /// by its model, elsewhere by what a request took in `device_memory` with weights of type
-/// `computes`. No more passes share a fetch than all of `asked` have together. Says in the log which
-/// one. @pre `asked` is not empty
+/// `computes`. No more passes share a fetch than all of `asked` have together. Says in the log
+/// which one. @pre `asked` is not empty
 /// @return as of `plan_configurations` and `measure_rates`
 [[nodiscard]] result<planned_configuration>
 choose_config(const run_options& options, const diffusion_model& model,
               const std::vector<asked_request>& asked, std::optional<std::uint64_t> device_memory,
-              std::optional<dtype> computes,
-              device& target, std::size_t ranks);
+              std::optional<dtype> computes, device& target, std::size_t ranks);
 
 } // namespace ferry

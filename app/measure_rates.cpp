@@ -11,7 +11,9 @@
 #include <ferry/torch/torch_pipeline.hpp>
 
 #include "caught.hpp"
+#include "models/compute_threads.hpp"
 #include "models/load_model.hpp"
+#include "page_cache_room.hpp"
 #include "plan_rates.hpp"
 
 #include <algorithm>
@@ -181,11 +183,14 @@ result<std::vector<std::string>> run_streamed(const std::shared_ptr<device>& tar
 
 result<void> measure_rates(const measured_machine& where, std::size_t ranks, machine_rates& rates) {
   try {
+    limit_compute_threads();
     const auto model = load_model(where.checkpoint, where.computes);
     if (!model)
       return tl::unexpected(model.error());
     auto opened = open_device(
-        where.device, {.memory = where.device_memory, .model = where.sim_model.value_or("")});
+        where.device, {.memory = where.device_memory,
+                       .page_cache = page_cache_room(where.checkpoint, read_host_limits("/")),
+                       .model = where.sim_model.value_or("")});
     if (!opened)
       return tl::unexpected(opened.error());
     const std::shared_ptr<device> target = std::move(*opened);

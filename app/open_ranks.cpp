@@ -12,6 +12,7 @@
 #include <ferry/torch/torch_cuda.hpp>
 
 #include "launched_ranks.hpp"
+#include "page_cache_room.hpp"
 #include "run_options.hpp"
 
 #include <future>
@@ -28,8 +29,10 @@ tl::unexpected<failure> refuse(errc code, std::string detail) {
 
 result<std::shared_ptr<device>> open_one(const run_options& options,
                                          std::optional<std::uint64_t> memory) {
-  auto target =
-      open_device(options.device, {.memory = memory, .model = options.sim_model.value_or("")});
+  auto target = open_device(
+      options.device, {.memory = memory,
+                       .page_cache = page_cache_room(options.checkpoint, read_host_limits("/")),
+                       .model = options.sim_model.value_or("")});
   if (!target)
     return tl::unexpected(target.error());
   return std::shared_ptr<device>(std::move(*target));

@@ -38,7 +38,7 @@ struct run_report {
   std::string device;
   std::string compute_dtype;  ///< Of the weights on the device: "f32", "bf16", or "checkpoint".
   std::string compute_reason; ///< Why, where nobody asked for it; for people only.
-  int rank = 0; ///< Which of them.
+  int rank = 0;               ///< Which of them.
   int ranks = 1;
   std::uint64_t steps = 0;
   std::uint64_t requests = 0; ///< That ended well.

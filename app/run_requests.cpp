@@ -7,13 +7,14 @@
 #include <ferry/offload/wave_terms.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/log.hpp>
+#include <ferry/platform/mapped_file.hpp>
 
 #include "caught.hpp"
 #include "exit_code.hpp"
 #include "interrupt_watch.hpp"
 #include "progress_bar.hpp"
-#include "request_terms.hpp"
 #include "report.hpp"
+#include "request_terms.hpp"
 #include "run_output.hpp"
 #include "span_recorder.hpp"
 
@@ -183,7 +184,7 @@ private:
       if (where_.passes_per_fetch)
         how.passes_per_fetch = *where_.passes_per_fetch;
       where_.model.run_together(group, how);
-      return {};
+      return check_lost_pages();
     } catch (const std::exception&) {
       return tl::unexpected(caught());
     }
@@ -192,6 +193,8 @@ private:
   void begin_step() {
     if (where_.interrupt.interrupted())
       throw ferry_error({.code = errc::cancelled, .detail = "the run was interrupted"});
+    if (auto there = check_lost_pages(); !there)
+      throw ferry_error(std::move(there.error()));
     step_started_ = steady::now();
     mark(mark_step_begins);
   }

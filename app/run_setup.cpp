@@ -12,6 +12,7 @@
 #include "choose_config.hpp"
 #include "config_option.hpp"
 #include "launched_ranks.hpp"
+#include "models/compute_threads.hpp"
 #include "models/load_model.hpp"
 #include "open_ranks.hpp"
 #include "request_terms.hpp"
@@ -296,6 +297,7 @@ std::string shared_by_requests(const run_options& options, const run_setup& setu
   }
   return nlohmann::json{{"count", setup.asked.size()},
                         {"warms_up", options.requests.has_value()},
+                        {"compute_dtype", to_string(setup.computes)},
                         {"steps", in_brief(std::move(steps))},
                         {"passes_per_step", in_brief(std::move(passes))},
                         {"passes_per_fetch", setup.passes_per_fetch
@@ -329,6 +331,7 @@ std::string run_setup::own_file(const std::string& name) const {
 }
 
 result<run_setup> set_up(const run_options& options) {
+  limit_compute_threads();
   launched_ranks others(options.join_patience ? std::chrono::seconds(*options.join_patience)
                                               : patience_to_join);
   auto made = check_or_tell(options, others);

@@ -10,7 +10,7 @@
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
 
-#include "compute_dtype.hpp"
+#include "models/compute_dtype.hpp"
 #include "models/diffusion_model.hpp"
 #include "models/reference_run.hpp"
 #include "request_file.hpp"
@@ -43,8 +43,8 @@ struct run_setup {
   std::optional<std::uint64_t> device_memory;
   std::optional<std::size_t> passes_per_fetch; ///< Nothing: those of one request.
   compute_dtype computes;
-  int ranks = 1;                               ///< In all processes.
-  std::vector<rank_setup> here;                ///< Those that this process plays. At least one.
+  int ranks = 1;                ///< In all processes.
+  std::vector<rank_setup> here; ///< Those that this process plays. At least one.
 
   /// Returns the name of a result of this process: `.rankN` comes before the ending where several
   /// processes would write the same file.

@@ -5,6 +5,7 @@
 
 #include <ferry/offload/overlap.hpp>
 #include <ferry/offload/wait_edges.hpp>
+#include <ferry/platform/mapped_file.hpp>
 
 #include "guarded.hpp"
 
@@ -91,18 +92,25 @@ mutable_bytes block_port::order(block_id block, const ticket_board::ticket& tick
   auto& owner = through_->owner();
   auto& slot = through_->at(ticket.slot);
   slot.on = on;
-  const auto bytes = slot.bytes.first(through_->at(block).bytes);
-  const std::array<const_bytes, 1> reads{bytes};
-
+  const auto& used = through_->at(block);
+  const auto bytes = used.in_place() ? mutable_bytes{} : slot.bytes.first(used.bytes);
   owner.observe(through_->board().known(ticket.slot));
   owner.wait(on, slot.ready.id(), compute_waits_fetch);
   owner.mark(on, tag_of(mark_begin, block, ticket.generation));
-  owner.compute(on, {.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
+  announce(block, ticket, on);
   if (owner.traits().computes_on_host)
     owner.settle(on);
   if (through_->at(block).gather)
     check_ranks();
   return bytes;
+}
+
+void block_port::announce(block_id block, const ticket_board::ticket& ticket, stream_id on) {
+  const auto& used = through_->at(block);
+  const std::array<const_bytes, 1> whole{through_->at(ticket.slot).bytes.first(used.bytes)};
+  const std::span<const const_bytes> reads = used.in_place() ? std::span{used.pages} : whole;
+  through_->owner().compute(on,
+                            {.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
 }
 
 // A stream goes on when a gather has failed.
@@ -122,13 +130,11 @@ void block_port::again(block_id block) {
 }
 
 void block_port::go_on(block_id block, const ticket_board::ticket& ticket) {
-  auto& owner = through_->owner();
   auto& slot = through_->at(ticket.slot);
   const std::array before{slot.on};
   slot.on = through_->compute();
   through_->join(slot.on, before);
-  const std::array<const_bytes, 1> reads{slot.bytes.first(through_->at(block).bytes)};
-  owner.compute(slot.on, {.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
+  announce(block, ticket, slot.on);
 }
 
 void block_port::release(block_id block) noexcept {
@@ -152,10 +158,14 @@ void block_port::finish(block_id block, const ticket_board::ticket& ticket) {
   const std::array now{through_->compute()};
   through_->join(slot.on, now);
   owner.mark(slot.on, tag_of(mark_end, block, ticket.generation));
-  owner.discard(slot.on, slot.bytes, tag_of("discard", block, ticket.generation));
+  if (!through_->at(block).in_place())
+    owner.discard(slot.on, slot.bytes, tag_of("discard", block, ticket.generation));
   owner.record(slot.on, slot.last_use.id());
   auto stamp = owner.stamp();
   oldest_ = std::max(oldest_, ticket.retires_below);
+  for (const auto range : through_->at(block).pages)
+    if (auto there = check_lost_pages(range); !there)
+      throw ferry_error{std::move(there.error())};
   through_->board().give_back(ticket.slot);
   post(prefetcher_,
        block_released{block, ticket.slot, ticket.generation, std::move(stamp), {owner.now()}});

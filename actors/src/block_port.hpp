@@ -41,6 +41,7 @@ private:
   void check_ranks() const;
   [[nodiscard]] mutable_bytes order(block_id block, const ticket_board::ticket& ticket,
                                     stream_id on);
+  void announce(block_id block, const ticket_board::ticket& ticket, stream_id on);
   void go_on(block_id block, const ticket_board::ticket& ticket);
   void finish(block_id block, const ticket_board::ticket& ticket);
   void fail(failure reason, block_id block);

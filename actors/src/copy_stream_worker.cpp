@@ -147,10 +147,15 @@ void copy_stream_worker::fetch_now(const fetch_block& message) {
   wait_for_gathers();
   if (message.after_last_use)
     own_stream().wait(slot.last_use, fetch_waits_last_use);
-  copy_all(through()->at(message.block).from, slot.bytes,
-           {.what = "fetch",
-            .block = static_cast<std::uint32_t>(message.block),
-            .ticket = message.generation});
+  give_pages_back(message.slot);
+  const auto& block = through()->at(message.block);
+  const operation_tag tag{.what = "fetch",
+                          .block = static_cast<std::uint32_t>(message.block),
+                          .ticket = message.generation};
+  if (block.in_place())
+    get_pages(message.slot, message.block, tag);
+  else
+    copy_all(block.from, slot.bytes, tag);
   own_stream().record(slot.ready);
   through()->board().publish(message.slot, message.generation, owner().stamp());
 }
@@ -205,6 +210,7 @@ void copy_stream_worker::copy_piece(const fetch_block& message, std::size_t piec
     wait_for_gathers();
     if (message.after_last_use)
       own_stream().wait(slot.last_use, fetch_waits_last_use);
+    give_pages_back(message.slot);
   }
   buffers.copy(copied_, buffers.piece(bytes, piece), slot.bytes, own_stream(),
                {.what = "fetch",
@@ -223,6 +229,7 @@ bool copy_stream_worker::send_pieces(fetch_block& message) {
   const profile_scope shown{through()->ranges(), "fetch", block.path};
   const auto& chunks = block.gather->manifest->chunks;
   const host_thread::scope scope{me(), message.stamp};
+  give_pages_back(message.slot);
   for (auto chunk = pieces_ - message.sequence; chunk < chunks.size(); ++chunk) {
     if (pieces_ - sent_ == ahead_)
       return false;
@@ -258,7 +265,36 @@ void copy_stream_worker::discard_now(const discard_slot& message) {
   wait_for_gathers();
   // The fetch that waited for it may have failed to come.
   own_stream().wait(slot.last_use, fetch_waits_last_use);
+  give_pages_back(message.slot);
   own_stream().discard(slot.bytes, {.what = "discard"});
+}
+
+bool copy_stream_worker::pages_are_there(block_id block) const {
+  for (std::size_t i = 0; i != through()->slot_count(); ++i)
+    if (through()->at(slot_id{static_cast<std::uint32_t>(i)}).pages_of == block)
+      return true;
+  return false;
+}
+
+// A block may be wanted in two slots at once. Its pages come with the first and go with the last.
+void copy_stream_worker::get_pages(slot_id slot, block_id block, operation_tag tag) {
+  if (!pages_are_there(block))
+    for (const auto& range : through()->at(block).pages)
+      own_stream().populate(range, tag);
+  through()->at(slot).pages_of = block;
+}
+
+void copy_stream_worker::give_pages_back(slot_id slot) {
+  auto& from = through()->at(slot);
+  if (!from.pages_of)
+    return;
+  own_stream().wait(from.last_use, fetch_waits_last_use);
+  const auto block = *std::exchange(from.pages_of, std::nullopt);
+  if (pages_are_there(block))
+    return;
+  for (const auto& range : through()->at(block).pages)
+    own_stream().evict(range,
+                       {.what = "evict", .block = static_cast<std::uint32_t>(block), .ticket = 0});
 }
 
 // The communication stream may still write to the slot that comes next. @pre all are enqueued

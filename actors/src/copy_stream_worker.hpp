@@ -60,6 +60,9 @@ private:
   void packed(const fetch_block& message, std::size_t piece, const result<answered>& outcome);
   void copy_piece(const fetch_block& message, std::size_t piece, const causal_stamp& packed);
   void discard_now(const discard_slot& message);
+  [[nodiscard]] bool pages_are_there(block_id block) const;
+  void get_pages(slot_id slot, block_id block, operation_tag tag);
+  void give_pages_back(slot_id slot);
   void answer_drains();
   [[nodiscard]] answered record_drained(const causal_stamp& stamp);
   void wait_for_gathers();

@@ -258,8 +258,14 @@ void placement::place_blocks(const pin_plan& pins) {
       placed.unit->drop_originals();
     if (!is_kept(*placed.master))
       count_pageable(placed.master->segments());
-    through_->add_sources(plan_.transfers.blocks[i].id, placed.master->segments());
+    through_->add_sources(plan_.transfers.blocks[i].id, placed.master->segments(),
+                          binds_originals(placed));
   }
+}
+
+// Dropped originals are no more, and transformed ones are not what is computed with.
+bool placement::binds_originals(const placed_unit& placed) noexcept {
+  return placed.master->whole().empty() && placed.transforms.empty();
 }
 
 const gather_manifest* placement::manifest_of(std::size_t block) const noexcept {

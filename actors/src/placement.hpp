@@ -199,6 +199,7 @@ private:
   void hook_groups(const std::shared_ptr<group_gate>& gate);
   void place_blocks(const pin_plan& pins);
   void place_shard(std::size_t block, bool pin);
+  [[nodiscard]] static bool binds_originals(const placed_unit& placed) noexcept;
   [[nodiscard]] const gather_manifest* manifest_of(std::size_t block) const noexcept;
   void place_groups(const pin_plan& pins);
   void place_residents();

@@ -68,7 +68,8 @@ std::unique_ptr<weight_rewrite> placement::rewrite(std::vector<weight_place> pla
 
 void placement::point_sources() noexcept {
   for (std::size_t i = 0; i != blocks_.size(); ++i)
-    through_->add_sources(plan_.transfers.blocks[i].id, blocks_[i].master->segments());
+    through_->add_sources(plan_.transfers.blocks[i].id, blocks_[i].master->segments(),
+                          binds_originals(blocks_[i]));
   for (std::size_t i = 0; i != residents_.size(); ++i)
     through_->point_resident(i, residents_[i].master->segments());
 }

@@ -6,6 +6,7 @@
 #include <ferry/offload/wait_edges.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace ferry {
 
@@ -28,8 +29,12 @@ streaming::streaming(device& owner, const transfer_plan& plan, std::size_t slots
     : owner_(&owner), rings_(plan.rings), slot_count_(slots), most_slots_(most_slots),
       gathers_(!plan.gathers.empty()), board_(most_slots) {
   for (const auto& each : plan.blocks)
-    blocks_.push_back(
-        {.path = each.path, .bytes = each.layout.bytes, .from = {}, .staged = false, .gather = {}});
+    blocks_.push_back({.path = each.path,
+                       .bytes = each.layout.bytes,
+                       .from = {},
+                       .staged = false,
+                       .gather = {},
+                       .pages = {}});
 }
 
 const streaming::block& streaming::at(block_id id) const noexcept {
@@ -42,15 +47,42 @@ streaming::slot& streaming::at(slot_id id) noexcept {
   return lanes_->slots[static_cast<std::size_t>(id)];
 }
 
-void streaming::add_sources(block_id id, sources from) noexcept {
+namespace {
+
+/// What the widest instructions load at a time. Libraries choose by it how they add up, so that
+/// results differ in their last bits where weights are aligned to less than in a slot.
+constexpr std::uintptr_t computed_alignment = 64;
+
+bool is_aligned(const_bytes range) noexcept {
+  return reinterpret_cast<std::uintptr_t>(range.data()) % computed_alignment == 0;
+}
+
+/// Returns the pages of files in `from`, nothing if any of it is not where a model can use it.
+std::vector<const_bytes> pages_in_place(streaming::sources from) {
+  std::vector<const_bytes> pages;
+  for (const auto& each : from) {
+    const auto is_usable = each.kind == memory_kind::mapped || each.kind == memory_kind::pageable;
+    if (!is_usable || each.convert != conversion::none || !is_aligned(each.source))
+      return {};
+    if (each.kind == memory_kind::mapped)
+      pages.push_back(each.source);
+  }
+  return pages;
+}
+
+} // namespace
+
+void streaming::add_sources(block_id id, sources from, bool binds_originals) {
   FERRY_ASSERT(static_cast<std::size_t>(id) < blocks_.size());
   auto& added = blocks_[static_cast<std::size_t>(id)];
   added.from = from;
+  added.pages = binds_originals && owner_->traits().computes_in_place ? pages_in_place(from)
+                                                                      : std::vector<const_bytes>{};
   added.staged = stages(added);
 }
 
 bool streaming::stages(const block& which) noexcept {
-  return staging() != nullptr && !which.gather && needs_staging(which.from);
+  return staging() != nullptr && !which.gather && !which.in_place() && needs_staging(which.from);
 }
 
 void streaming::add_staging(std::size_t bytes) {

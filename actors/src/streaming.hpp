@@ -51,6 +51,10 @@ public:
     sources from;                    ///< Valid until `close` or an update.
     bool staged = false;             ///< It goes through the staging buffers.
     std::optional<gathering> gather; ///< Nothing: it comes from this rank alone.
+    /// Pages that the device computes with where they are: nothing is copied. Empty: it is.
+    std::vector<const_bytes> pages;
+
+    [[nodiscard]] bool in_place() const noexcept { return !pages.empty(); }
   };
 
   struct resident {
@@ -62,9 +66,10 @@ public:
     slot(device& owner, mutable_bytes region) : bytes(region), ready(owner), last_use(owner) {}
 
     mutable_bytes bytes;
-    event ready;    ///< After the copies into the slot.
-    event last_use; ///< After everything that read it.
-    stream_id on{}; ///< The compute stream of its use.
+    event ready;                      ///< After the copies into the slot.
+    event last_use;                   ///< After everything that read it.
+    stream_id on{};                   ///< The compute stream of its use.
+    std::optional<block_id> pages_of; ///< What the copy worker has got into memory for it.
   };
 
   /// Where a piece lies that this rank sends. The copy worker fills it once it knows that the
@@ -179,7 +184,9 @@ public:
     return lanes_ && lanes_->staging ? &*lanes_->staging : nullptr;
   }
 
-  void add_sources(block_id id, sources from) noexcept;
+  /// `binds_originals` says that whoever uses the block can compute with it in place, which is
+  /// done where the device does and the block lies in files as it is computed with.
+  void add_sources(block_id id, sources from, bool binds_originals = false);
   void add_shard(block_id id, gathering how) noexcept;
   void add_resident(mutable_bytes target, sources from);
   void point_resident(std::size_t index, sources from) noexcept { residents_[index].from = from; }

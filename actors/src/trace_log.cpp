@@ -5,6 +5,7 @@
 
 #include <ferry/actors/trace_file.hpp>
 #include <ferry/offload/block_marks.hpp>
+#include <ferry/platform/mapped_file.hpp>
 
 #include "record_ring.hpp"
 
@@ -59,6 +60,7 @@ struct trace_log::impl {
 
   void put(decltype(trace_record::what) what);
   void take_rings();
+  void count_disk(trace_writer& to);
   void write(trace_writer& to, const trace_record& record);
   void write(trace_writer& to, operation_span span);
   void write(trace_writer& to, trace_record::message message);
@@ -85,6 +87,8 @@ struct trace_log::impl {
   block_marks marks;
   std::map<std::uint64_t, std::uint32_t> actors;
   std::map<std::string_view, int> names;
+  const std::uint64_t read_before = bytes_read_from_disk();
+  std::uint64_t read_from_disk = 0; ///< Since then, as it was written last.
 };
 
 trace_log::trace_log(std::shared_ptr<trace_file> file, std::uint32_t rank, device& owner)
@@ -189,8 +193,18 @@ void trace_log::impl::take_rings() {
     for (; upto != held.end() && upto->order == written; ++upto, ++written)
       write(to, *upto);
     held.erase(held.begin(), upto);
+    count_disk(to);
     to.drop(rank, dropped.load());
   });
+}
+
+// On a disk that is slower than compute, it grows for as long as copies are late.
+void trace_log::impl::count_disk(trace_writer& to) {
+  if (modelled)
+    return;
+  const auto read = bytes_read_from_disk() - read_before;
+  if (std::exchange(read_from_disk, read) != read)
+    to.add(trace_counter{rank, "bytes read from disk", file->offset_of({}), read});
 }
 
 void trace_log::impl::write(trace_writer& to, const trace_record& record) {

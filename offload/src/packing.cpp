@@ -3,6 +3,7 @@
 
 #include "ferry/offload/packing.hpp"
 
+#include <ferry/platform/conversion.hpp>
 #include <ferry/platform/memory.hpp>
 
 #include "storage_use.hpp"
@@ -45,7 +46,8 @@ tensor_use use_of(const tensor_info& tensor) {
           .begin = begin,
           .end = end,
           .element_size = element_size(tensor.type),
-          .meta = tensor.meta && has_elements(tensor)};
+          .meta = tensor.meta && has_elements(tensor),
+          .convert = tensor.convert};
 }
 
 packed_layout pack(std::span<const tensor_info> tensors) {
@@ -61,6 +63,7 @@ packed_layout pack(std::span<const tensor_use> tensors) {
   layout.tensors.reserve(tensors.size());
   std::vector<storage_use> uses;
   std::vector<std::size_t> element_sizes;
+  std::vector<conversion> conversions;
   std::vector<std::size_t> user; // Of each use, into `layout.tensors`.
   std::unordered_set<object_id> seen;
   for (const auto& tensor : tensors) {
@@ -69,6 +72,7 @@ packed_layout pack(std::span<const tensor_use> tensors) {
     if (tensor.begin != tensor.end) {
       uses.push_back({tensor.storage, tensor.begin, tensor.end});
       element_sizes.push_back(tensor.element_size);
+      conversions.push_back(tensor.convert);
       user.push_back(layout.tensors.size());
     }
     layout.meta_tensors += tensor.meta ? 1U : 0U;
@@ -78,27 +82,29 @@ packed_layout pack(std::span<const tensor_use> tensors) {
   struct extent {
     storage_use bytes;
     std::size_t alignment;
+    conversion convert;
   };
   std::vector<extent> extents;
   const auto groups = overlap_groups(uses);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     layout.tensors[user[i]].storage = groups[i];
     if (groups[i] == extents.size()) {
-      extents.push_back({uses[i], element_sizes[i]});
+      extents.push_back({uses[i], element_sizes[i], conversions[i]});
     } else {
-      auto& [bytes, alignment] = extents[groups[i]];
+      auto& [bytes, alignment, convert] = extents[groups[i]];
       bytes.begin = std::min(bytes.begin, uses[i].begin);
       bytes.end = std::max(bytes.end, uses[i].end);
       alignment = std::max(alignment, element_sizes[i]);
     }
   }
 
-  for (auto [bytes, alignment] : extents) {
+  for (auto [bytes, alignment, convert] : extents) {
     // Views of several element types stay aligned to each only relative to the storage's start.
     bytes.begin -= bytes.begin % alignment;
     const auto size = bytes.end - bytes.begin;
     layout.storages.push_back({bytes.storage, bytes.begin, size, layout.bytes});
     layout.bytes += align_up(size);
+    layout.source_bytes += align_up(unconverted_bytes(convert, size));
   }
   return layout;
 }

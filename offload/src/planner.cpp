@@ -229,7 +229,7 @@ private:
   [[nodiscard]] std::vector<piece_cost> pieces_of(const transfer_plan& plan,
                                                   std::size_t block) const {
     if (plan.gathers.empty() || !plan.gathers[block])
-      return {{.copy = copy_of(plan.blocks[block].layout.bytes), .gather = {}}};
+      return {{.copy = copy_of(plan.blocks[block].layout.source_bytes), .gather = {}}};
     std::vector<piece_cost> pieces;
     for (const auto& chunk : plan.gathers[block]->chunks)
       pieces.push_back({.copy = copy_of(chunk.local),
@@ -256,10 +256,10 @@ private:
   [[nodiscard]] std::uint64_t host_bytes(const transfer_plan& plan) const {
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i != plan.blocks.size(); ++i)
-      bytes += plan.gathers.empty() || !plan.gathers[i] ? plan.blocks[i].layout.bytes
+      bytes += plan.gathers.empty() || !plan.gathers[i] ? plan.blocks[i].layout.source_bytes
                                                         : plan.gathers[i]->shard_bytes();
     for (const auto& each : plan.groups)
-      bytes += each.layout.bytes;
+      bytes += each.layout.source_bytes;
     return bytes * asked_.ranks;
   }
 
@@ -292,7 +292,7 @@ private:
     }
     for (const auto& each : plan->groups)
       if (each.layout.bytes != 0)
-        made.load += copy_of(each.layout.bytes);
+        made.load += copy_of(each.layout.source_bytes);
     made.passes_per_fetch = which.passes;
     made.passes_of_step = asked_.passes_of_step();
     const schedule_options how{.slots = slots,

@@ -5,13 +5,17 @@
 
 #include "ferry/platform/conversion.hpp"
 #include "ferry/platform/error.hpp"
+#include "ferry/platform/memory.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <functional>
@@ -77,7 +81,7 @@ public:
       throw file_error(path_, "cannot read", EIO);
   }
 
-private:
+  /// @throws ferry_error `io_failure` if it is not what it was
   void require_unchanged() const {
     struct ::stat now{};
     if (::fstat(number_, &now) != 0)
@@ -96,6 +100,7 @@ private:
                                    "in the place of the old one instead"});
   }
 
+private:
   std::filesystem::path path_;
   int number_;
   struct ::stat opened_{};
@@ -113,7 +118,7 @@ class mapping_table {
 public:
   void add(const_bytes mapping, std::shared_ptr<const open_file> file) {
     const auto lock = std::unique_lock(mutex_);
-    mappings_.emplace(mapping.data(), entry{mapping.size(), std::move(file)});
+    mappings_.try_emplace(mapping.data(), mapping.size(), std::move(file));
   }
 
   void remove(const_bytes mapping) noexcept {
@@ -123,24 +128,58 @@ public:
 
   [[nodiscard]] place_in_file find(const_bytes range) const noexcept {
     const auto lock = std::shared_lock(mutex_);
-    const auto after = mappings_.upper_bound(range.data());
-    if (range.empty() || after == mappings_.begin())
+    const auto at = holder(range);
+    if (at == mappings_.end())
       return {};
-    const auto& [begin, mapping] = *std::prev(after);
-    const auto offset = static_cast<std::size_t>(range.data() - begin);
-    if (offset + range.size() > mapping.bytes)
-      return {};
-    return {mapping.file, offset};
+    return {at->second.file, static_cast<std::size_t>(range.data() - at->first)};
+  }
+
+  /// Puts zeros where the file has no page any more. Called by the handler of the access to it:
+  /// nobody holds the lock for long, and never while reading a page.
+  [[nodiscard]] bool replace_page(const void* accessed) noexcept {
+    const auto* address = static_cast<const std::byte*>(accessed);
+    const auto lock = std::shared_lock(mutex_);
+    const auto at = holder({address, 1});
+    if (at == mappings_.end())
+      return false;
+    at->second.lost = true;
+    const auto begin = reinterpret_cast<std::uintptr_t>(address) / page_bytes() * page_bytes();
+    return ::mmap(reinterpret_cast<void*>(begin), page_bytes(), PROT_READ,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+  }
+
+  /// Returns the file of `range`, of any mapping if it is empty, if it has lost pages.
+  [[nodiscard]] std::shared_ptr<const open_file> loser(const_bytes range) const noexcept {
+    const auto lock = std::shared_lock(mutex_);
+    const auto at = range.empty()
+                        ? std::ranges::find_if(
+                              mappings_, [](const auto& each) { return each.second.lost.load(); })
+                        : holder(range);
+    return at == mappings_.end() || !at->second.lost ? nullptr : at->second.file;
   }
 
 private:
   struct entry {
+    entry(std::size_t size, std::shared_ptr<const open_file> of)
+        : bytes(size), file(std::move(of)) {}
+
     std::size_t bytes;
     std::shared_ptr<const open_file> file;
+    mutable std::atomic<bool> lost = false; ///< Some page was replaced by zeros.
   };
+  using entries = std::map<const std::byte*, entry, std::less<>>;
+
+  [[nodiscard]] entries::const_iterator holder(const_bytes range) const noexcept {
+    const auto after = mappings_.upper_bound(range.data());
+    if (range.empty() || after == mappings_.begin())
+      return mappings_.end();
+    const auto at = std::prev(after);
+    const auto offset = static_cast<std::size_t>(range.data() - at->first);
+    return offset + range.size() > at->second.bytes ? mappings_.end() : at;
+  }
 
   mutable std::shared_mutex mutex_;
-  std::map<const std::byte*, entry, std::less<>> mappings_;
+  entries mappings_;
 };
 
 mapping_table& mappings() {
@@ -148,13 +187,45 @@ mapping_table& mappings() {
   return table;
 }
 
-void advise(const_bytes range, int advice) noexcept {
-  if (mappings().find(range).file == nullptr)
-    return;
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(range.data()) / page * page;
+/// @return 0, or why it was refused
+int advise_pages(const_bytes range, int advice) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(range.data()) / page_bytes() * page_bytes();
   const auto end = reinterpret_cast<std::uintptr_t>(range.data() + range.size());
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+  return ::madvise(reinterpret_cast<void*>(begin), end - begin, advice) == 0 ? 0 : errno;
+}
+
+void advise(const_bytes range, int advice) noexcept {
+  if (mappings().find(range).file != nullptr)
+    static_cast<void>(advise_pages(range, advice));
+}
+
+struct ::sigaction handled_before;
+
+void on_bus_error(int signal, siginfo_t* about, void* context) {
+  const auto is_access = about->si_code > 0; // Else somebody has sent it.
+  if (is_access && mappings().replace_page(about->si_addr))
+    return;
+  if ((handled_before.sa_flags & SA_SIGINFO) != 0)
+    handled_before.sa_sigaction(signal, about, context);
+  else if (handled_before.sa_handler != SIG_DFL && handled_before.sa_handler != SIG_IGN)
+    handled_before.sa_handler(signal);
+  else {
+    ::sigaction(signal, &handled_before, nullptr);
+    if (!is_access) // An access is tried again by itself.
+      ::raise(signal);
+  }
+}
+
+void survive_lost_pages() {
+  static const bool done = [] {
+    mappings();
+    struct ::sigaction handler{};
+    handler.sa_sigaction = on_bus_error;
+    handler.sa_flags = SA_SIGINFO;
+    sigemptyset(&handler.sa_mask);
+    return ::sigaction(SIGBUS, &handler, &handled_before) == 0;
+  }();
+  static_cast<void>(done);
 }
 
 } // namespace
@@ -171,6 +242,7 @@ mapped_file::mapped_file(std::filesystem::path path) : path_(std::move(path)) {
   if (data == MAP_FAILED)
     throw file_error(path_, "cannot map", errno);
   bytes_ = const_bytes(static_cast<const std::byte*>(data), size);
+  survive_lost_pages();
   mappings().add(bytes_, std::move(file));
 }
 
@@ -198,8 +270,44 @@ void read_mapped(const_bytes source, mutable_bytes target, conversion how) {
   }
 }
 
+void populate_pages(const_bytes pages) {
+  const auto file = mappings().find(pages).file;
+  if (file == nullptr)
+    return;
+  const auto refused = advise_pages(pages, MADV_POPULATE_READ);
+  file->require_unchanged();
+  if (refused != 0 && refused != EINVAL) // An older kernel reads the page when it is used.
+    throw file_error(file->path(), "cannot read", refused);
+}
+
+result<void> check_lost_pages(const_bytes range) {
+  const auto file = mappings().loser(range);
+  if (file == nullptr)
+    return {};
+  try {
+    file->require_unchanged();
+  } catch (const ferry_error& changed) {
+    return tl::unexpected(changed.reason());
+  }
+  return tl::unexpected(failure{.code = errc::io_failure,
+                                .detail = "cannot read a page of '" + file->path().string() + "'"});
+}
+
+std::uint64_t bytes_read_from_disk() noexcept {
+  constexpr std::uint64_t block_bytes = 512; // Whatever those of the file system are.
+  ::rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return static_cast<std::uint64_t>(used.ru_inblock) * block_bytes;
+}
+
 void read_ahead(const_bytes range) noexcept {
   advise(range, MADV_WILLNEED);
+}
+
+void drop_cached_pages(const_bytes range) noexcept {
+  if (const auto [file, offset] = mappings().find(range); file != nullptr)
+    ::posix_fadvise(file->number(), static_cast<::off_t>(offset),
+                    static_cast<::off_t>(range.size()), POSIX_FADV_DONTNEED);
 }
 
 void drop_resident_pages(const_bytes range) noexcept {

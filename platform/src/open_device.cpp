@@ -57,8 +57,8 @@ opened open_cuda(std::string_view name, const device_options& options) {
 }
 
 opened open_host(const device_options& options) {
-  return std::make_unique<host_device>(
-      host_device_options{.memory = options.memory.value_or(installed_memory())});
+  return std::make_unique<host_device>(host_device_options{
+      .memory = options.memory.value_or(installed_memory()), .page_cache = options.page_cache});
 }
 
 } // namespace

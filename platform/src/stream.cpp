@@ -18,6 +18,14 @@ void stream::copy(const copy_operation& operation) {
   owner_->copy(id_, operation);
 }
 
+void stream::populate(const_bytes pages, operation_tag tag) {
+  owner_->populate(id_, pages, tag);
+}
+
+void stream::evict(const_bytes pages, operation_tag tag) {
+  owner_->evict(id_, pages, tag);
+}
+
 void stream::compute(const compute_operation& operation) {
   owner_->compute(id_, operation);
 }

@@ -153,7 +153,7 @@ TEST_CASE("what is kept as bf16 takes half the room on the host and half the lin
   REQUIRE(through.start());
   REQUIRE(through.enable(model, test::compact(streamed)));
   const auto of_block = align_up(2 * elements) + align_up(4 * 9);
-  const auto before = sim->counters().h2d_bytes;
+  const auto before = sim->counters();
   REQUIRE(through.begin_request({.steps = 1}));
 
   CHECK(through.state()->pinned_bytes == (blocks_of_dit + 2) * of_block);
@@ -161,10 +161,10 @@ TEST_CASE("what is kept as bf16 takes half the room on the host and half the lin
   CHECK(run_step(*model));
   REQUIRE(through.end_request());
 
-  const auto moved = sim->counters().h2d_bytes - before;
-  CHECK(moved % (2 * elements + 4 * 9) == 0);
-  CHECK(moved >= 8 * (2 * elements + 4 * 9));
-  CHECK(moved <= 12 * (2 * elements + 4 * 9));
+  const auto after = sim->counters();
+  const auto fetches = (after.copies - before.copies) / 2;
+  CHECK(fetches >= 8);
+  CHECK(after.h2d_bytes - before.h2d_bytes == fetches * (2 * elements + 4 * 9));
 }
 
 TEST_CASE("a disabled model has its weights where they were, and can be offloaded again",

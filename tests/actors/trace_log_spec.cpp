@@ -6,14 +6,19 @@
 #include <ferry/offload/overlap.hpp>
 #include <ferry/offload/trace_reader.hpp>
 #include <ferry/platform/host_device.hpp>
+#include <ferry/platform/mapped_file.hpp>
 #include <ferry/platform/sim_device.hpp>
 
 #include "support/catch.hpp"
 #include "support/scratch_directory.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -161,6 +166,30 @@ TEST_CASE("the clocks of a trace agree however long its file takes to open", "[a
   REQUIRE(digits != std::string::npos);
   const nanoseconds epoch{std::stoll(first.substr(digits + 11))};
   CHECK(since_epoch - epoch - since_zero < 100ms);
+}
+
+TEST_CASE("what disks read while a real clock runs is counted", "[actors][trace]") {
+  const test::scratch_directory scratch;
+  const auto path = scratch.write("weights", std::string(1 << 20, 'w'));
+  const mapped_file file(path);
+  const auto written = ::open(path.c_str(), O_RDONLY);
+  REQUIRE(::fsync(written) == 0);
+  ::close(written);
+  lone_log<host_device> subject{host_device_options{.memory = 1 << 20}};
+  const auto before = bytes_read_from_disk();
+  drop_cached_pages(file.bytes());
+  std::vector<std::byte> read(file.bytes().size());
+  read_mapped(file.bytes(), read);
+  const auto from_disk = bytes_read_from_disk() - before;
+
+  const auto run = subject.recorded();
+
+  if (from_disk == 0)
+    WARN("the directory for scratch files is on no disk");
+  CHECK(std::ranges::count(run.counters, "bytes read from disk", &trace_counter::what) ==
+        (from_disk == 0 ? 0 : 1));
+  if (from_disk != 0)
+    CHECK(run.counters.back().value >= read.size());
 }
 
 TEST_CASE("actors of one name have rows of their own", "[actors][trace]") {

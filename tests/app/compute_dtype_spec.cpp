@@ -102,6 +102,32 @@ TEST_CASE("auto says which type it took and why", "[app][run][conversion]") {
                           Catch::Contains("ms in bf16"));
 }
 
+TEST_CASE("a checkpoint that is cut short under a run ends it with the file's name",
+          "[app][run][conversion]") {
+  const auto how = GENERATE(words{"--config", by_blocks},
+                            words{"--config", by_blocks, "--compute-dtype", "bf16"});
+  CAPTURE(how);
+  const test::scratch_directory scratch;
+  const auto model = scratch.path() / "wan";
+  fs::copy(fs::path(FERRY_TEST_DATA) / "wan-tiny", model, fs::copy_options::recursive);
+  words line{"run", model.string(), "--device", "host", "--steps", "1000", "--log-level", "info"};
+  line.insert(line.end(), how.begin(), how.end());
+  test::running_program running(line);
+  running.wait_until_it_says("begin request");
+
+  std::string cut;
+  for (const auto& each : fs::directory_iterator(model / "transformer"))
+    if (each.path().extension() == ".safetensors") {
+      cut = each.path().string();
+      fs::resize_file(cut, fs::file_size(cut) / 2);
+    }
+  const auto ended = running.finish();
+
+  CHECK(ended.code == 1);
+  CHECK_THAT(ended.err, Catch::Contains("was changed while it was in use"));
+  CHECK_THAT(ended.err, Catch::Contains((model / "transformer").string()));
+}
+
 TEST_CASE("ranks that gather weights in another type are refused before anything moves",
           "[app][run][conversion]") {
   const test::scratch_directory scratch;

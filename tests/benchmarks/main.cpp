@@ -18,18 +18,12 @@ namespace ferry::bench {
 namespace {
 
 constexpr std::array goals = {
-    goal{"P1", measure_schedule},
-    goal{"P2", measure_residency},
-    goal{"P3", measure_jitter},
-    goal{"P4", measure_pipeline},
-    goal{"P5", measure_sharing},
-    goal{"P6", measure_control, try_control},
-    goal{"P7", measure_run_ahead},
-    goal{"P8", measure_dynamic},
-    goal{"P9", measure_memory},
-    goal{"P10", measure_exactness, try_exactness},
-    goal{"P16", measure_cpu},
-    goal{"P17", measure_growth, try_growth},
+    goal{"P1", measure_schedule},  goal{"P2", measure_residency},
+    goal{"P3", measure_jitter},    goal{"P4", measure_pipeline},
+    goal{"P5", measure_sharing},   goal{"P6", measure_control, try_control},
+    goal{"P7", measure_run_ahead}, goal{"P8", measure_dynamic},
+    goal{"P9", measure_memory},    goal{"P10", measure_exactness, try_exactness},
+    goal{"P16", measure_cpu},      goal{"P17", measure_growth, try_growth},
     goal{"trace", measure_trace},
 };
 

@@ -618,6 +618,20 @@ TEMPLATE_TEST_CASE("a copy converts elements on their way, or is refused by a de
   CHECK(owner->counters().h2d_bytes == contract_block / 2);
 }
 
+TEMPLATE_TEST_CASE("a device that does not compute with pages where they are says so", "[contract]",
+                   FERRY_DEVICE_SUBJECTS) {
+  const auto owner = TestType::open(contract_memory);
+  const std::vector<std::byte> pages(64);
+  stream queue(*owner, "queue");
+  const auto expected =
+      owner->traits().computes_in_place ? std::nullopt : std::optional(errc::unsupported);
+
+  CHECK(error_of([&] { queue.populate(pages, {.what = "fetch"}); }) == expected);
+  CHECK(error_of([&] { queue.evict(pages, {.what = "evict"}); }) == expected);
+  queue.synchronize(contract_edge);
+  CHECK(owner->counters().copies == (expected ? 0 : 1));
+}
+
 TEMPLATE_TEST_CASE("a copy whose sides do not fit is refused, also after a conversion",
                    "[contract]", FERRY_DEVICE_SUBJECTS) {
   const auto owner = TestType::open(contract_memory);

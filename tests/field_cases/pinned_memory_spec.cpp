@@ -48,6 +48,7 @@ public:
     unit_->park();
   }
   void bind(std::byte* base) noexcept override { unit_->bind(base); }
+  void bind_originals() noexcept override { unit_->bind_originals(); }
   void drop_originals() noexcept override {
     unit_->drop_originals();
     water_->originals -= layout().bytes;

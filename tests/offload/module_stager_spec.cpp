@@ -294,6 +294,7 @@ public:
       throw ferry_error{{errc::out_of_host_memory, "park was told to fail"}};
   }
   void bind(std::byte* base) noexcept override { whole_->bind(base); }
+  void bind_originals() noexcept override { whole_->bind_originals(); }
   void drop_originals() noexcept override { whole_->drop_originals(); }
   void restore(const_bytes master) override { whole_->restore(master); }
 

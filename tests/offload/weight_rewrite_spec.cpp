@@ -42,6 +42,7 @@ public:
   }
   void park() override { unit_->park(); }
   void bind(std::byte* base) noexcept override { unit_->bind(base); }
+  void bind_originals() noexcept override { unit_->bind_originals(); }
   void drop_originals() noexcept override { unit_->drop_originals(); }
   void restore(const_bytes master) override { unit_->restore(master); }
 

@@ -437,6 +437,37 @@ TEST_CASE("a file that is cut short under a copy is what the next wait tells") {
                         Catch::Contains("was changed while it was in use"));
 }
 
+TEST_CASE("pages that compute reads in place count as a copy, and leave when they are evicted") {
+  const scratch_directory directory;
+  const mapped_file file(directory.write("weights", std::string(9 * MiB, 'w')));
+  host_device machine(options);
+  stream copies(machine, "copies");
+
+  copies.populate(file.bytes(), {.what = "fetch"});
+  copies.synchronize(contract_edge);
+  CHECK(machine.counters().h2d_bytes == 9 * MiB);
+  CHECK(machine.counters().copies == 1);
+  const auto there = resident_file_bytes();
+  copies.evict(file.bytes(), {.what = "evict"});
+  copies.synchronize(contract_edge);
+  CHECK(resident_file_bytes() + 8 * MiB <= there);
+}
+
+TEST_CASE("a file that is cut short before its pages are got is what the next wait tells") {
+  const scratch_directory directory;
+  const auto path = directory.write("weights", std::string(2 * MiB, 'w'));
+  const mapped_file file(path);
+  host_device machine(options);
+  stream copies(machine, "copies");
+  std::filesystem::resize_file(path, 1 * MiB);
+
+  copies.populate(file.bytes(), {.what = "fetch"});
+
+  CHECK_THROWS_WITH(copies.synchronize(contract_edge),
+                    Catch::Contains(path.string()) &&
+                        Catch::Contains("was changed while it was in use"));
+}
+
 TEST_CASE("a copy converts what it reads of a mapped file") {
   const scratch_directory directory;
   const mapped_file file(directory.write("weights", std::string(9 * MiB, '\x40')));

@@ -3,12 +3,18 @@
 
 #include <ferry/platform/error.hpp>
 #include <ferry/platform/mapped_file.hpp>
+#include <ferry/platform/memory.hpp>
 
 #include "support/catch.hpp"
 #include "support/scratch_directory.hpp"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -146,4 +152,81 @@ TEST_CASE("a file that is written while it is mapped is told, one that is replac
                                              std::chrono::seconds(5));
   CHECK_THROWS_WITH(read_mapped(next.bytes(), target),
                     Catch::Contains("'" + path.string() + "' was written while it was in use"));
+}
+
+namespace {
+
+long minor_faults() {
+  ::rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return used.ru_minflt;
+}
+
+/// Reads a byte of each page. Returns how many pages had to be got for it, several at a time.
+long faults_of_reading(const_bytes pages) {
+  const auto before = minor_faults();
+  auto sum = 0;
+  for (std::size_t at = 0; at < pages.size(); at += page_bytes())
+    sum += static_cast<int>(*const_cast<const volatile std::byte*>(pages.data() + at));
+  return sum == 0 ? -1 : minor_faults() - before;
+}
+
+} // namespace
+
+TEST_CASE("pages that were populated are read without a fault, until they are dropped") {
+  const test::scratch_directory directory;
+  const mapped_file file(directory.write("weights", std::string(std::size_t{16} << 20, 'w')));
+
+  populate_pages(file.bytes());
+  const auto populated = faults_of_reading(file.bytes());
+  drop_resident_pages(file.bytes());
+  CHECK(faults_of_reading(file.bytes()) > populated);
+}
+
+TEST_CASE("pages of a file that is not what it was are not populated") {
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", std::string(100'000, 'w'));
+  const mapped_file file(path);
+  std::filesystem::resize_file(path, 20'000);
+  CHECK_THROWS_WITH(populate_pages(file.bytes()),
+                    Catch::Contains("had 100000 bytes and has 20000"));
+  const std::vector<std::byte> no_file(10);
+  CHECK_NOTHROW(populate_pages(no_file));
+}
+
+TEST_CASE("an access to a page that its file has lost reads zeros, and is told from then on") {
+  const test::scratch_directory directory;
+  const mapped_file whole(directory.write("whole", std::string(100'000, 'w')));
+  {
+    const auto path = directory.write("cut", std::string(100'000, 'c'));
+    const mapped_file cut(path);
+    std::filesystem::resize_file(path, 20'000);
+    CHECK(check_lost_pages());
+
+    CHECK(*const_cast<const volatile std::byte*>(&cut.bytes().back()) == std::byte{0});
+
+    const auto told = check_lost_pages(cut.bytes().first(1));
+    REQUIRE_FALSE(told);
+    CHECK(told.error().code == errc::io_failure);
+    CHECK(told.error().detail == "'" + path.string() +
+                                     "' was changed while it was in use: it had 100000 bytes and "
+                                     "has 20000");
+    CHECK_FALSE(check_lost_pages());
+    CHECK(check_lost_pages(whole.bytes()));
+    CHECK(text_of(whole.bytes().last(2)) == "ww");
+  }
+  CHECK(check_lost_pages());
+}
+
+TEST_CASE("a bus error that is about no mapped file ends the process as ever") {
+  const test::scratch_directory directory;
+  const mapped_file file(directory.write("weights", "w"));
+  const auto child = ::fork();
+  if (child == 0) {
+    ::raise(SIGBUS);
+    ::_exit(0);
+  }
+  auto status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK_FALSE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }

@@ -23,9 +23,10 @@ TEST_CASE("an empty model is the default one", "[sim][options]") {
 }
 
 TEST_CASE("a model sets what it names and nothing else", "[sim][options]") {
-  auto read = parse_sim_options("link=12GB/s,compute=1500us,jitter=0.25,seed=7,launch=5us,hop=0,"
-                                "memory=3GiB,pinned=1GB,latency=10us,contents=false,node=1,"
-                                "pageable=3GB/s,host=9GB/s");
+  auto read =
+      parse_sim_options("link=12GB/s,compute=1500us,jitter=0.25,seed=7,launch=5us,hop=0,"
+                        "memory=3GiB,pinned=1GB,latency=10us,contents=false,node=1,in_place=true,"
+                        "pageable=3GB/s,host=9GB/s");
 
   REQUIRE(read);
   CHECK(read->h2d_bandwidth == 12e9);
@@ -39,6 +40,7 @@ TEST_CASE("a model sets what it names and nothing else", "[sim][options]") {
   CHECK(read->pinned == 1'000'000'000);
   CHECK(read->latency == 10us);
   CHECK_FALSE(read->contents);
+  CHECK(read->in_place);
   CHECK(read->node == 1);
   CHECK(read->pageable_bandwidth == 3e9);
   CHECK(read->host_bandwidth == 9e9);

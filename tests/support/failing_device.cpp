@@ -59,6 +59,16 @@ void failing_device::copy(stream_id stream, const copy_operation& operation) {
   inner_->copy(stream, operation);
 }
 
+void failing_device::populate(stream_id stream, const_bytes pages, operation_tag tag) {
+  enter_call("populate");
+  inner_->populate(stream, pages, tag);
+}
+
+void failing_device::evict(stream_id stream, const_bytes pages, operation_tag tag) {
+  enter_call("evict");
+  inner_->evict(stream, pages, tag);
+}
+
 void failing_device::compute(stream_id stream, const compute_operation& operation) {
   enter_call("compute");
   inner_->compute(stream, operation);

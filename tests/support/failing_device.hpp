@@ -36,6 +36,8 @@ public:
   [[nodiscard]] event_id create_event() override;
   void destroy_event(event_id event) noexcept override { inner_->destroy_event(event); }
   void copy(stream_id stream, const copy_operation& operation) override;
+  void populate(stream_id stream, const_bytes pages, operation_tag tag) override;
+  void evict(stream_id stream, const_bytes pages, operation_tag tag) override;
   void compute(stream_id stream, const compute_operation& operation) override;
   void discard(stream_id stream, mutable_bytes range, operation_tag tag) override;
   void mark(stream_id stream, operation_tag tag) override { inner_->mark(stream, tag); }

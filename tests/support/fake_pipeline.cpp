@@ -103,6 +103,12 @@ public:
     }
   }
 
+  void bind_originals() noexcept override {
+    for (const auto& part : parts_) {
+      part->current = const_cast<std::byte*>(part->original().data());
+    }
+  }
+
   void drop_originals() noexcept override {
     for (const auto& part : parts_) {
       part->bytes.assign(part->original().size(), std::byte{0xff});
@@ -222,7 +228,8 @@ std::vector<tensor_info> fake_module::tensors() const {
                    .owner = identity(),
                    .storage = id_of(value->storage.get()),
                    .storage_bytes = value->storage ? value->storage->declared_bytes : 0,
-                   .meta = value->meta});
+                   .meta = value->meta,
+                   .convert = value->storage ? value->storage->convert : conversion::none});
   }
   return all;
 }
@@ -513,7 +520,10 @@ void fake_pipeline::call_block(fake_module& called, std::size_t times,
     gate->release(used.id);
   };
   const std::unique_ptr<block_gate, decltype(leave)> inside{used.gate.get(), leave};
-  used.unit->bind(bytes.data());
+  if (bytes.empty())
+    used.unit->bind_originals();
+  else
+    used.unit->bind(bytes.data());
   body(called);
   for (std::size_t i = 1; i < times; ++i) {
     used.gate->again(used.id);

@@ -58,8 +58,11 @@ void block_hook::let_go(const torch::nn::Module&) noexcept {
 
 void block_hook::bring_in() {
   const auto bytes = gate_->acquire(id_);
-  FERRY_ASSERT(bytes.size() >= unit_.layout().bytes);
-  unit_.bind(bytes.data());
+  FERRY_ASSERT(bytes.empty() || bytes.size() >= unit_.layout().bytes);
+  if (bytes.empty())
+    unit_.bind_originals();
+  else
+    unit_.bind(bytes.data());
   used_ = false;
 }
 

@@ -114,8 +114,8 @@ std::vector<const_bytes> storage_unit::originals() const {
 }
 
 conversion storage_unit::originals_conversion(std::size_t storage) const {
-  FERRY_ASSERT(kept_);
-  return conversion_of(ranges_[storage].original);
+  // What was dropped was converted from nothing.
+  return kept_ ? conversion_of(ranges_[storage].original) : conversion::none;
 }
 
 memory_kind storage_unit::originals_kind(std::size_t storage) const {
@@ -175,6 +175,13 @@ void storage_unit::bind(std::byte* base) noexcept {
   }
   point_tensors([&](std::size_t storage) -> const c10::Storage& { return ranges_[storage].slot; });
   state_ = state::bound;
+}
+
+void storage_unit::bind_originals() noexcept {
+  FERRY_ASSERT(kept_ && computes_on_.is_cpu());
+  point_tensors(
+      [&](std::size_t storage) -> const c10::Storage& { return ranges_[storage].original; });
+  state_ = state::in_place;
 }
 
 void storage_unit::drop_originals() noexcept {

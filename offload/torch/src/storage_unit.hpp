@@ -36,11 +36,12 @@ public:
   [[nodiscard]] mutable_bytes writable_original(std::size_t storage) override;
   void park() override;
   void bind(std::byte* base) noexcept override;
+  void bind_originals() noexcept override;
   void drop_originals() noexcept override;
   void restore(const_bytes master) override;
 
 private:
-  enum class state : std::uint8_t { ordinary, parked, bound };
+  enum class state : std::uint8_t { ordinary, parked, bound, in_place };
 
   /// One range of the packed bytes.
   struct range {

@@ -65,6 +65,7 @@ tensor_info describe(const torch::nn::Module& module, const held_tensor& held) {
   if (tensor.has_storage() && !info.meta) {
     info.storage = id_of(tensor.storage().unsafeGetStorageImpl());
     info.storage_bytes = tensor.storage().nbytes();
+    info.convert = conversion_of(tensor.storage());
   }
   if (tensor.is_complex())
     describe_as_pairs(info);

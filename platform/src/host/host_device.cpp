@@ -7,6 +7,7 @@
 #include "ferry/platform/error.hpp"
 #include "ferry/platform/log.hpp"
 #include "host/bounded_memory.hpp"
+#include "host/cache_share.hpp"
 #include "host/span_reporter.hpp"
 #include "host/sticky_fault.hpp"
 #include "host/stream_queue.hpp"
@@ -41,7 +42,8 @@ void warn_stale(std::string_view operation, std::string_view what, std::uint32_t
 
 class host_device::state {
 public:
-  explicit state(std::size_t ceiling) : memory(ceiling), reporter(fault) {}
+  explicit state(const host_device_options& options)
+      : memory(options.memory), cache(options.page_cache), reporter(fault) {}
 
   [[nodiscard]] std::shared_ptr<stream_queue> find(std::string_view operation, stream_id id) const {
     const auto lock = std::scoped_lock(mutex);
@@ -63,8 +65,10 @@ public:
                        .computes_on_host = true,
                        .virtual_time = false,
                        .wants_pinned_sources = false,
-                       .converts = true};
+                       .converts = true,
+                       .computes_in_place = true};
   bounded_memory memory;
+  cache_share cache;
   sticky_fault fault;
   span_reporter reporter;
   std::atomic<std::uint64_t> copies = 0;
@@ -80,7 +84,7 @@ public:
 };
 
 host_device::host_device(const host_device_options& options)
-    : state_(std::make_unique<state>(options.memory)) {}
+    : state_(std::make_unique<state>(options)) {}
 
 host_device::~host_device() = default;
 
@@ -121,8 +125,8 @@ stream_id host_device::create_stream(std::string_view name) {
   {
     const auto lock = std::scoped_lock(state_->mutex);
     id = stream_id{++state_->last_stream};
-    state_->streams.emplace(
-        id, std::make_shared<stream_queue>(id, name, state_->reporter, state_->fault));
+    state_->streams.emplace(id, std::make_shared<stream_queue>(id, name, state_->reporter,
+                                                               state_->fault, state_->cache));
   }
   state_->reporter.report(id, name);
   return id;
@@ -164,6 +168,18 @@ void host_device::copy(stream_id stream, const copy_operation& operation) {
     state_->h2d_bytes += operation.source.size();
   if (from_device && !to_device)
     state_->d2h_bytes += operation.source.size();
+}
+
+void host_device::populate(stream_id stream, const_bytes pages, operation_tag tag) {
+  const auto queue = state_->find("populate", stream);
+  state_->fault.refuse("populate");
+  queue->populate(pages, tag);
+  ++state_->copies;
+  state_->h2d_bytes += pages.size();
+}
+
+void host_device::evict(stream_id stream, const_bytes pages, operation_tag tag) {
+  state_->find("evict", stream)->evict(pages, tag);
 }
 
 void host_device::gather(stream_id stream, operation_tag tag, std::uint64_t bytes,

@@ -6,6 +6,7 @@
 #include "ferry/platform/conversion.hpp"
 #include "ferry/platform/error.hpp"
 #include "ferry/platform/mapped_file.hpp"
+#include "host/cache_share.hpp"
 #include "host/span_reporter.hpp"
 #include "host/sticky_fault.hpp"
 
@@ -28,8 +29,8 @@ constexpr std::size_t longest_thread_name = 15;
 } // namespace
 
 stream_queue::stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
-                           sticky_fault& fault)
-    : id_(id), name_(name), reporter_(&reporter), fault_(&fault),
+                           sticky_fault& fault, cache_share& cache)
+    : id_(id), name_(name), reporter_(&reporter), fault_(&fault), cache_(&cache),
       progress_(std::make_shared<stream_progress>()), ahead_(window_bytes) {}
 
 stream_queue::~stream_queue() {
@@ -48,6 +49,17 @@ void stream_queue::copy(const copy_operation& operation) {
   push(copy_job{operation, reporter_->now()});
   if (operation.from == memory_kind::mapped)
     ahead_.expect(operation.source);
+}
+
+void stream_queue::populate(const_bytes pages, operation_tag tag) {
+  const auto lock = std::scoped_lock(mutex_);
+  push(populate_job{pages, tag, reporter_->now()});
+  ahead_.expect(pages);
+}
+
+void stream_queue::evict(const_bytes pages, operation_tag tag) {
+  const auto lock = std::scoped_lock(mutex_);
+  push(evict_job{pages, tag, reporter_->now()});
 }
 
 void stream_queue::gather(operation_tag tag, std::uint64_t bytes,
@@ -107,18 +119,9 @@ void stream_queue::run() {
     end_compute();
     const auto next = std::move(pending_.front());
     pending_.pop_front();
-    if (const auto* announced = std::get_if<announcement>(&next)) {
-      begin(*announced);
-    } else {
-      lock.unlock();
-      if (const auto* work = std::get_if<copy_job>(&next))
-        run(*work);
-      else if (const auto* together = std::get_if<gather_job>(&next))
-        run(*together);
-      else
-        std::get<record_point>(next).await();
-      lock.lock();
-    }
+    lock.unlock();
+    std::visit([this](const auto& work) { run(work); }, next);
+    lock.lock();
     progress_->advance();
   }
 }
@@ -138,6 +141,55 @@ void stream_queue::run(const copy_job& work) {
                      .enqueued = work.enqueued,
                      .start = start,
                      .end = reporter_->now()});
+}
+
+void stream_queue::run(const populate_job& work) {
+  const auto start = reporter_->now();
+  try {
+    if (!fault_->raised())
+      for (auto rest = work.pages; !rest.empty();) {
+        const auto piece = rest.first(std::min(piece_bytes, rest.size()));
+        ask_ahead();
+        populate_pages(piece);
+        read_on(piece.size());
+        rest = rest.subspan(piece.size());
+      }
+  } catch (const std::exception& error) {
+    fault_->raise(error.what());
+  }
+  reporter_->report({.kind = operation_kind::copy,
+                     .stream = id_,
+                     .tag = work.tag,
+                     .bytes = work.pages.size(),
+                     .enqueued = work.enqueued,
+                     .start = start,
+                     .end = reporter_->now()});
+}
+
+void stream_queue::run(const evict_job& work) {
+  const auto start = reporter_->now();
+  drop_resident_pages(work.pages);
+  for (auto rest = work.pages; !rest.empty();) {
+    const auto piece = rest.first(std::min(piece_bytes, rest.size()));
+    let_go(piece);
+    rest = rest.subspan(piece.size());
+  }
+  reporter_->report({.kind = operation_kind::discard,
+                     .stream = id_,
+                     .tag = work.tag,
+                     .bytes = 0,
+                     .enqueued = work.enqueued,
+                     .start = start,
+                     .end = reporter_->now()});
+}
+
+void stream_queue::run(const announcement& work) {
+  const auto lock = std::scoped_lock(mutex_);
+  begin(work);
+}
+
+void stream_queue::run(const record_point& point) {
+  point.await();
 }
 
 void stream_queue::run(const gather_job& work) {
@@ -168,11 +220,21 @@ void stream_queue::move_bytes(const copy_operation& operation) {
     const auto made = converted_bytes(how, piece);
     ask_ahead();
     read_mapped(source.first(piece), target.first(made), how);
+    let_go(source.first(piece));
     target = target.subspan(made);
     source = source.subspan(piece);
-    const auto lock = std::scoped_lock(mutex_);
-    ahead_.copied(piece);
+    read_on(piece);
   }
+}
+
+void stream_queue::let_go(const_bytes pages) {
+  if (!cache_->keeps(pages))
+    drop_cached_pages(pages);
+}
+
+void stream_queue::read_on(std::size_t bytes) {
+  const auto lock = std::scoped_lock(mutex_);
+  ahead_.copied(bytes);
 }
 
 void stream_queue::ask_ahead() {

@@ -20,6 +20,7 @@
 
 namespace ferry {
 
+class cache_share;
 class span_reporter;
 class sticky_fault;
 
@@ -29,13 +30,15 @@ class sticky_fault;
 class stream_queue {
 public:
   stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
-               sticky_fault& fault);
+               sticky_fault& fault, cache_share& cache);
   stream_queue(const stream_queue&) = delete;
   stream_queue& operator=(const stream_queue&) = delete;
   /// Runs what is queued and joins the thread.
   ~stream_queue();
 
   void copy(const copy_operation& operation);
+  void populate(const_bytes pages, operation_tag tag);
+  void evict(const_bytes pages, operation_tag tag);
   /// Runs `exchange` on the stream's thread, telling it whether the device still works.
   void gather(operation_tag tag, std::uint64_t bytes, std::function<void(bool)> exchange);
   void announce(operation_kind kind, operation_tag tag);
@@ -52,6 +55,16 @@ private:
     copy_operation operation;
     nanoseconds enqueued;
   };
+  struct populate_job {
+    const_bytes pages;
+    operation_tag tag;
+    nanoseconds enqueued;
+  };
+  struct evict_job {
+    const_bytes pages;
+    operation_tag tag;
+    nanoseconds enqueued;
+  };
   struct gather_job {
     std::function<void(bool)> exchange;
     operation_tag tag;
@@ -63,15 +76,22 @@ private:
     operation_tag tag;
     nanoseconds enqueued;
   };
-  using job = std::variant<copy_job, gather_job, announcement, record_point>;
+  using job =
+      std::variant<copy_job, populate_job, evict_job, gather_job, announcement, record_point>;
 
   [[nodiscard]] bool idle() const noexcept { return progress_->reached(submitted_); }
   void push(job work);
   void run();
   void run(const copy_job& work);
+  void run(const populate_job& work);
+  void run(const evict_job& work);
+  void run(const announcement& work);
+  void run(const record_point& point);
   void run(const gather_job& work);
   void move_bytes(const copy_operation& operation);
   void ask_ahead();
+  void read_on(std::size_t bytes);
+  void let_go(const_bytes pages);
   void begin(const announcement& work);
   void end_compute();
 
@@ -79,6 +99,7 @@ private:
   std::string name_;
   const span_reporter* reporter_;
   sticky_fault* fault_;
+  cache_share* cache_;
   std::shared_ptr<stream_progress> progress_;
 
   mutable std::mutex mutex_;

@@ -19,6 +19,7 @@ device_state::device_state(std::uint64_t position, std::string_view device_name,
   traits.virtual_time = true;
   traits.registers_pages = true;
   traits.converts = true;
+  traits.computes_in_place = chosen.in_place;
   traits.node = chosen.node;
 }
 

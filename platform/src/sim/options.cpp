@@ -120,6 +120,8 @@ std::optional<std::string_view> assign(sim_options& options, std::string_view ke
     return variation(options.compute_jitter);
   if (key == "gather_over_link")
     return flag(options.gather_over_link);
+  if (key == "in_place")
+    return flag(options.in_place);
   if (key == "contents")
     return flag(options.contents);
   if (key == "node") {

@@ -81,6 +81,45 @@ void sim_device::copy(stream_id stream, const copy_operation& operation) {
   state_->submit(host, on, op);
 }
 
+void sim_device::populate(stream_id stream, const_bytes pages, operation_tag tag) {
+  auto guard = state_->lock();
+  auto& own = state_->own;
+  if (!own.traits.computes_in_place)
+    return device::populate(stream, pages, tag);
+  auto& host = state_->caller("populate");
+  auto& on = state_->stream(stream, "populate");
+  state_->require_memory("populate", "the range", pages, memory_kind::mapped);
+  own.faults.enter(device_call::copy);
+
+  host.time += own.options.launch;
+  auto op = state_->enqueue(host, on, sim::operation_role::work,
+                            span_of(operation_kind::copy, tag, pages.size()));
+  const auto bandwidth = to_device_bandwidth(own.options, memory_kind::mapped);
+  op->over = own.h2d;
+  op->duration = scaled(own.options.latency + sim::transfer_time(pages.size(), bandwidth),
+                        sim::lognormal(op->key, own.options.jitter));
+  ++own.counters.copies;
+  own.counters.h2d_bytes += pages.size();
+  state_->access(*op, "populate", on, host, pages, true);
+  state_->submit(host, on, op);
+}
+
+void sim_device::evict(stream_id stream, const_bytes pages, operation_tag tag) {
+  auto guard = state_->lock();
+  auto& own = state_->own;
+  if (!own.traits.computes_in_place)
+    return device::evict(stream, pages, tag);
+  auto& host = state_->caller("evict");
+  auto& on = state_->stream(stream, "evict");
+  own.faults.require_alive("evict");
+  state_->require_memory("evict", "the range", pages, memory_kind::mapped);
+
+  auto op = state_->enqueue(host, on, sim::operation_role::work,
+                            span_of(operation_kind::discard, tag, 0));
+  state_->access(*op, "evict", on, host, pages, true);
+  state_->submit(host, on, op);
+}
+
 void sim_device::compute(stream_id stream, const compute_operation& operation) {
   auto guard = state_->lock();
   auto& host = state_->caller("compute");

@@ -21,7 +21,8 @@ public:
 
   /// Returns the packed bytes of `block` on the device, ordered before whatever the caller enqueues
   /// next on the compute stream (or computes on this thread, where compute runs on the host). They
-  /// stay valid until `release`.
+  /// stay valid until `release`. Nothing for a block that is computed with in place: its originals
+  /// are there, see `weight_unit::bind_originals`.
   /// @throws ferry_error `transfer_aborted`, `deadline_exceeded`, or the first failure of the
   /// runtime
   [[nodiscard]] virtual mutable_bytes acquire(block_id block) = 0;

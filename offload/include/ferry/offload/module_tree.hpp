@@ -5,6 +5,7 @@
 
 #include <ferry/offload/dtype.hpp>
 #include <ferry/offload/ids.hpp>
+#include <ferry/platform/device.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +37,8 @@ struct tensor_info {
   object_id owner{};                 ///< The node that holds it.
   object_id storage{};               ///< Equal for tensors that share memory; 0 if there is none.
   std::size_t storage_bytes = 0;
-  bool meta = false; ///< Has a shape but no memory yet.
+  bool meta = false;                     ///< Has a shape but no memory yet.
+  conversion convert = conversion::none; ///< What makes its bytes of those that are kept.
 };
 
 /// What a named attribute of a node turned out to be.

@@ -38,6 +38,7 @@ struct packed_layout {
   std::vector<packed_storage> storages;
   std::vector<packed_tensor> tensors; ///< Each tensor object once.
   std::size_t bytes = 0;              ///< Of the packed form, padding included.
+  std::size_t source_bytes = 0;       ///< The same before anything is converted: what a copy moves.
   std::size_t meta_tensors = 0;       ///< Tensors that have elements and no memory yet.
 
   friend bool operator==(const packed_layout&, const packed_layout&) = default;
@@ -52,6 +53,7 @@ struct tensor_use {
   std::size_t end = 0;   ///< One past the last; equal to `begin` if it has no bytes.
   std::size_t element_size = 0;
   bool meta = false; ///< Has elements but no memory yet.
+  conversion convert = conversion::none;
 };
 
 [[nodiscard]] tensor_use use_of(const tensor_info& tensor);

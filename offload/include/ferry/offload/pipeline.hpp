@@ -48,7 +48,7 @@ public:
   [[nodiscard]] virtual memory_kind originals_kind(std::size_t storage) const = 0;
 
   /// Returns what makes the bytes of `layout().storages[storage]` of its original. Where that is
-  /// something, the tensors have no memory while they are ordinary.
+  /// something, the tensors have no memory while they are ordinary. Nothing for dropped originals.
   [[nodiscard]] virtual conversion originals_conversion(std::size_t storage) const {
     static_cast<void>(storage);
     return conversion::none;
@@ -66,6 +66,11 @@ public:
   /// Points every tensor at packed bytes that begin at `base`. Allocates nothing after the first
   /// call.
   virtual void bind(std::byte* base) noexcept = 0;
+
+  /// Points every tensor at its original, where it is: what is computed with in place needs no
+  /// other bytes. Undone by `park`, as `bind`. Allocates nothing.
+  /// @pre as `originals`, and nothing is converted
+  virtual void bind_originals() noexcept = 0;
 
   /// Lets go of the original memory; `restore` then needs the master. @pre nothing is converted
   virtual void drop_originals() noexcept = 0;

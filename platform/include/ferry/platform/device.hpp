@@ -113,6 +113,7 @@ struct device_traits {
   bool wants_pinned_sources = true; ///< Copies are faster or only asynchronous from pinned memory.
   bool registers_pages = false;     ///< Takes read-only pages that it did not allocate.
   bool converts = false;            ///< Copies may convert; otherwise such a copy is `unsupported`.
+  bool computes_in_place = false;   ///< Compute reads pages of mapped files: see `populate`.
   std::optional<int> node = {}; ///< Of the host's memory, nearest to it. Nothing: unknown or none.
 };
 
@@ -194,6 +195,18 @@ public:
 
   /// Enqueues a copy. Both ranges stay valid, and the source unchanged, until it has run.
   virtual void copy(stream_id stream, const copy_operation& operation) = 0;
+
+  // Pages of mapped files that compute reads where they are. Without the trait `computes_in_place`
+  // both are refused as `unsupported`.
+
+  /// Enqueues that `pages` get into memory: a copy that moves nothing, and counted and reported as
+  /// one. They are read from the file where they are not in memory yet; that the file was cut short
+  /// or written is a failure as of a copy.
+  virtual void populate(stream_id stream, const_bytes pages, operation_tag tag);
+
+  /// Enqueues that `pages` leave the process. Reported as a discard. Whoever reads them later reads
+  /// the file again.
+  virtual void evict(stream_id stream, const_bytes pages, operation_tag tag);
 
   /// Announces compute that the caller has enqueued, or (`computes_on_host`) is about to run.
   virtual void compute(stream_id stream, const compute_operation& operation) = 0;

@@ -9,29 +9,31 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace ferry {
 
 struct host_device_options {
   std::size_t memory; ///< Ceiling of device memory in bytes.
+  /// Bytes of mapped files that may stay in the page cache behind their use, those that come first;
+  /// nothing: as many as the system keeps.
+  std::optional<std::uint64_t> page_cache = {};
 };
 
 /// A machine without a GPU: device memory is RAM up to a ceiling, copies are real, compute runs on
 /// the calling thread.
 ///
 /// - *Streams* are queues. A copy or collective runs on the stream's own thread, which starts with
-/// it;
-///   anything else completes at once if nothing is queued before it. Destroying a stream runs what
-///   is queued and joins its thread.
+///   it; anything else completes at once if nothing is queued before it. Destroying a stream runs
+///   what is queued and joins its thread.
 /// - *Mapped sources* are read from their file, ahead of the copies, and do not become resident, so
 ///   that a model larger than the machine's memory passes through.
 /// - *Spans* are measured. A compute lasts until the next operation or record on its stream,
 ///   because its body runs on the caller in between.
 /// - *Failure* on a stream's thread, such as a file that was cut short under it, is sticky: copies
-/// that are
-///   queued move nothing, later ones throw `device_poisoned`, and every `synchronize` and `settle`
-///   throws the first cause.
+///   that are queued move nothing, later ones throw `device_poisoned`, and every `synchronize` and
+///   `settle` throws the first cause.
 ///
 /// `synchronize` and `settle` sleep until the work is done. Thread-safe.
 class host_device final : public device {
@@ -51,6 +53,8 @@ public:
   [[nodiscard]] event_id create_event() override;
   void destroy_event(event_id event) noexcept override;
   void copy(stream_id stream, const copy_operation& operation) override;
+  void populate(stream_id stream, const_bytes pages, operation_tag tag) override;
+  void evict(stream_id stream, const_bytes pages, operation_tag tag) override;
   void compute(stream_id stream, const compute_operation& operation) override;
   void discard(stream_id stream, mutable_bytes range, operation_tag tag) override;
   void mark(stream_id stream, operation_tag tag) override;

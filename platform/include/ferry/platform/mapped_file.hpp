@@ -4,7 +4,9 @@
 #pragma once
 
 #include <ferry/platform/device.hpp>
+#include <ferry/platform/error.hpp>
 
+#include <cstdint>
 #include <filesystem>
 
 namespace ferry {
@@ -33,9 +35,29 @@ private:
 /// @throws ferry_error `io_failure` with the path and what has happened to the file
 void read_mapped(const_bytes source, mutable_bytes target, conversion how = conversion::none);
 
+/// Makes `pages` of a mapped file resident, so that reading them waits for nothing. Does nothing
+/// for memory that no live `mapped_file` holds.
+/// @throws ferry_error as `read_mapped`
+void populate_pages(const_bytes pages);
+
+/// Fails with `io_failure`, the path and what happened, if an access has met a page that the file
+/// of `range`, or of any mapping, does not have any more: it was cut short under its readers. Such
+/// an access reads zeros instead of ending the process, from the first `mapped_file` on; a SIGBUS
+/// of another kind goes to whoever handled it before. Thread-safe.
+[[nodiscard]] result<void> check_lost_pages(const_bytes range = {});
+
+/// Returns how many bytes disks have read for this process since it began: not those that the page
+/// cache had.
+[[nodiscard]] std::uint64_t bytes_read_from_disk() noexcept;
+
 /// Asks the operating system to read `range` of a mapped file ahead. A hint; never fails, and does
 /// nothing for memory that no live `mapped_file` holds.
 void read_ahead(const_bytes range) noexcept;
+
+/// Lets the operating system forget whole pages of `range` of a mapped file that are in its page
+/// cache and in no process. Never fails, and does nothing for memory that no live `mapped_file`
+/// holds.
+void drop_cached_pages(const_bytes range) noexcept;
 
 /// Takes the pages that hold `range` of a mapped file out of the resident set, those at its edges
 /// included. The contents stay what they are: a later access reads the file again. Never fails,

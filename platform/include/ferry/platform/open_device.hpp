@@ -7,6 +7,7 @@
 #include <ferry/platform/error.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,8 @@ namespace ferry {
 /// What a name given to `open_device` may be complemented with.
 struct device_options {
   std::optional<std::size_t> memory = std::nullopt; ///< Ceiling of device memory in bytes.
+  /// `host` only: see `host_device_options`.
+  std::optional<std::uint64_t> page_cache = {};
   /// `sim` only: "link=25GB/s,compute=2ms,jitter=0,seed=1"; empty: defaults.
   std::string model = {};
 };

@@ -32,6 +32,7 @@ struct sim_options {
   double host_bandwidth = 0;       ///< Bytes per second of a `host_write`; 0: it takes no time.
   double gather_bandwidth = 360e9; ///< Bus bandwidth of an all-gather.
   nanoseconds gather_latency = std::chrono::microseconds{30}; ///< Of one all-gather.
+  bool in_place = false;         ///< Compute reads pages of mapped files where they are.
   bool gather_over_link = false; ///< An all-gather occupies the host-to-device link.
 
   // Chance.
@@ -60,7 +61,7 @@ struct sim_options {
 /// defaults. Sizes take B, KB, MB, GB, TB, KiB, MiB, GiB, TiB; times take ns, us, ms, s; rates are
 /// sizes followed by "/s". Keys: link (both directions), h2d, d2h, pageable, on_device, host,
 /// latency, compute, launch, hop, gather, gather_latency, gather_over_link, seed, jitter,
-/// compute_jitter, memory, pinned, contents, node.
+/// compute_jitter, memory, pinned, contents, node, in_place.
 /// @return `invalid_argument`, naming the key, the value and what was expected
 [[nodiscard]] result<sim_options> parse_sim_options(std::string_view text);
 

@@ -31,6 +31,11 @@ public:
   /// @pre `operation.target.size() == operation.source.size()`
   void copy(const copy_operation& operation);
 
+  /// Enqueue that pages of a mapped file get into memory, and that they leave it. See
+  /// `device::populate`, `device::evict`.
+  void populate(const_bytes pages, operation_tag tag);
+  void evict(const_bytes pages, operation_tag tag);
+
   /// Announces compute on this stream. See `device::compute`.
   void compute(const compute_operation& operation);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "compute_dtype.hpp"
+#include "models/compute_dtype.hpp"
 
 #include <ATen/ATen.h>
 

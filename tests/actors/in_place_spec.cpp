@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: 2026 The Ferry Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <ferry/actors/runtime.hpp>
+#include <ferry/offload/wait_edges.hpp>
+#include <ferry/platform/host_device.hpp>
+#include <ferry/platform/mapped_file.hpp>
+#include <ferry/platform/sim_device.hpp>
+
+#include "support/catch.hpp"
+#include "support/edges.hpp"
+#include "support/fake_pipeline.hpp"
+#include "support/resolution.hpp"
+#include "support/scratch_directory.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+// Blocks that lie in files as they are computed with, on a device that computes with pages where
+// they are.
+namespace ferry {
+namespace {
+
+using namespace std::chrono_literals;
+using test::fake_module;
+using test::fake_pipeline;
+
+constexpr std::size_t block_count = 5;
+constexpr std::size_t block_bytes = 64 << 10;
+constexpr auto streamed = R"({"mode":"layer","components":["dit"],"pin_memory":false})";
+
+std::byte fill_of(std::size_t block) {
+  return static_cast<std::byte>(10 + block);
+}
+
+/// A file with the blocks one after another, and a model over it.
+struct filed_model {
+  /// `shift` is where in the file the first block begins.
+  explicit filed_model(std::size_t shift = 0) {
+    const auto weights = file.bytes().subspan(shift);
+    std::vector<test::fake_node> blocks;
+    for (std::size_t i = 0; i != block_count; ++i)
+      blocks.push_back(test::node("test.block")
+                           ->parameter("weight", test::mapped_tensor(
+                                                     weights.subspan(i * block_bytes, block_bytes),
+                                                     {block_bytes / 4})));
+    model = std::make_shared<fake_pipeline>(
+        test::node("test.root")
+            ->child("transformer",
+                    test::node("test.dit")->child("blocks", test::list(std::move(blocks)))));
+    model->declare({.dits = {"transformer"}}).plan({.block_attrs = {{"transformer", {"blocks"}}}});
+  }
+
+  static std::string contents() {
+    std::string all;
+    for (std::size_t i = 0; i != block_count; ++i)
+      all.append(block_bytes, static_cast<char>(fill_of(i)));
+    return all + "the end";
+  }
+
+  /// Calls a block. `inside` is given where its weight is.
+  void call(std::size_t block, const std::function<void(const_bytes)>& inside) {
+    model->call("transformer.blocks." + std::to_string(block),
+                [&](fake_module& called) { inside(called.own_tensors().at("weight")->bytes()); });
+  }
+
+  /// Runs the blocks of `order`. Returns whether each saw its weights.
+  bool run(const std::vector<std::size_t>& order) {
+    auto right = true;
+    for (const auto block : order)
+      call(block, [&](const_bytes seen) {
+        right = right && std::ranges::count(seen, fill_of(block)) == std::ssize(seen);
+      });
+    return right;
+  }
+
+  test::scratch_directory directory;
+  std::filesystem::path path = directory.write("weights", contents());
+  mapped_file file{path};
+  std::shared_ptr<fake_pipeline> model;
+};
+
+bool run_request(runtime& through, filed_model& subject, const std::vector<std::size_t>& order) {
+  if (!through.begin_request({.steps = 3}))
+    return false;
+  auto right = true;
+  for (int step = 0; step != 3; ++step)
+    right = subject.run(order) && right;
+  return through.end_request() && right;
+}
+
+const std::vector<std::size_t> forward{0, 1, 2, 3, 4};
+
+TEST_CASE("a block that lies in a file as it is computed with is computed with there",
+          "[actors][in-place]") {
+  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
+  filed_model subject;
+  runtime through(gpu, {.acquire_deadline = 5s});
+  REQUIRE(through.start());
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+
+  CHECK(run_request(through, subject, forward));
+  for (std::size_t i = 0; i != block_count; ++i)
+    subject.call(i, [&](const_bytes seen) {
+      CHECK(seen.data() == subject.file.bytes().data() + i * block_bytes);
+    });
+
+  CHECK(gpu->race_count() == 0);
+  CHECK(gpu->counters().h2d_bytes >= 3 * block_count * block_bytes);
+  REQUIRE(through.disable());
+  CHECK(subject.run(forward));
+  CHECK(gpu->counters().device_bytes == 0);
+}
+
+TEST_CASE("a block that is not aligned in its file as it would be in a slot is copied",
+          "[actors][in-place]") {
+  const auto shift = GENERATE(std::size_t{0}, std::size_t{4});
+  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
+  filed_model subject(shift);
+  runtime through(gpu, {.acquire_deadline = 5s});
+  REQUIRE(through.start());
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  REQUIRE(through.begin_request({.steps = 1}));
+
+  subject.call(0, [&](const_bytes seen) {
+    const auto there = subject.file.bytes().subspan(shift).data() == seen.data();
+    CHECK(there == (shift == 0));
+  });
+
+  REQUIRE(through.end_request());
+}
+
+TEST_CASE("pages are got ahead of their use, and leave before more than the slots would hold",
+          "[actors][in-place]") {
+  struct page_watch final : operation_observer {
+    void on_operation(const operation_span& span) override {
+      there += span.kind == operation_kind::copy ? 1 : 0;
+      there -= std::string_view(span.tag.what) == "evict" ? 1 : 0;
+      most = std::max(most, there);
+      evicted += std::string_view(span.tag.what) == "evict" ? 1 : 0;
+    }
+    void on_stream(stream_id, std::string_view) override {}
+    int there = 0;
+    int most = 0;
+    int evicted = 0;
+  } watch;
+  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
+  filed_model subject;
+  runtime through(gpu, {.acquire_deadline = 5s});
+  REQUIRE(through.start());
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  gpu->attach(watch);
+
+  CHECK(run_request(through, subject, forward));
+
+  CHECK(through.state()->blocking_loads == 0);
+  REQUIRE(through.disable());
+  gpu->detach(watch);
+  CHECK(watch.most <= 2);
+  CHECK(watch.evicted >= 13);
+}
+
+TEST_CASE("a block that runs twice in a row keeps its pages in between", "[actors][in-place]") {
+  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
+  filed_model subject;
+  runtime through(gpu, {.acquire_deadline = 5s});
+  REQUIRE(through.start());
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+
+  CHECK(run_request(through, subject, {0, 0, 1, 1, 1, 2, 3, 4, 4}));
+  CHECK(run_request(through, subject, {4, 4, 0, 2, 2}));
+
+  CHECK(gpu->race_count() == 0);
+}
+
+TEST_CASE("each wait of a run in place is needed", "[actors][in-place]") {
+  const std::string forgotten = GENERATE(std::string{}, std::string(fetch_waits_last_use.name),
+                                         std::string(compute_waits_fetch.name));
+  CAPTURE(forgotten);
+  const auto shown =
+      test::run_without_edge(sim_options{.in_place = true}, forgotten, [](sim_device& gpu) {
+        const std::shared_ptr<device> shared{std::shared_ptr<void>{}, &gpu};
+        filed_model subject;
+        runtime through(shared, {.acquire_deadline = 5s});
+        return through.start() && through.enable(subject.model, test::compact(streamed)) &&
+               run_request(through, subject, forward) && through.stop(5s);
+      });
+  CHECK(shown.caught() == !forgotten.empty());
+}
+
+TEST_CASE("weights that were replaced are computed with in place beside those in files",
+          "[actors][in-place]") {
+  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
+  filed_model subject;
+  runtime through(gpu, {.acquire_deadline = 5s});
+  REQUIRE(through.start());
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  auto read = through.read_weights("transformer", {"blocks.1.weight"});
+  REQUIRE(read);
+  const std::vector<std::byte> changed(block_bytes, std::byte{77});
+  read->values.front().bytes = changed;
+
+  REQUIRE(through.update_weights({"transformer", read->values}));
+
+  REQUIRE(through.begin_request({.steps = 1}));
+  CHECK(subject.run({0}));
+  subject.call(1, [&](const_bytes seen) {
+    CHECK(std::ranges::count(seen, std::byte{77}) == std::ssize(seen));
+  });
+  CHECK(subject.run({2, 3, 4}));
+  REQUIRE(through.end_request());
+  CHECK(gpu->race_count() == 0);
+}
+
+TEST_CASE("a file that is cut short while a block computes with it ends the request with its name",
+          "[actors][in-place]") {
+  const auto cpu =
+      std::make_shared<host_device>(host_device_options{.memory = std::size_t{1} << 20});
+  filed_model subject;
+  runtime through(cpu, {.acquire_deadline = 5s});
+  REQUIRE(through.start());
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  REQUIRE(through.begin_request({.steps = 1}));
+  CHECK(subject.run({0}));
+
+  std::optional<failure> told;
+  try {
+    subject.call(1, [&](const_bytes seen) {
+      std::filesystem::resize_file(subject.path, 100);
+      CHECK(seen.back() == std::byte{0});
+    });
+    subject.call(2, [](const_bytes) {});
+  } catch (const ferry_error& ended) {
+    told = ended.reason();
+  }
+
+  REQUIRE(told);
+  CHECK_THAT(told->detail, Catch::Contains(subject.path.string()) &&
+                               Catch::Contains("was changed while it was in use"));
+}
+
+} // namespace
+} // namespace ferry
