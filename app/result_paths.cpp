@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -121,6 +122,23 @@ result<void> check_writable(std::string_view option, const fs::path& path) {
   return {};
 }
 
+/// Refuses to write a trace over a file that is none: most names that are typed by mistake are
+/// somebody's work.
+result<void> check_trace(const fs::path& path) {
+  if (auto writable = check_writable("--trace", path); !writable)
+    return writable;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) == 0)
+    return {};
+  std::ifstream old(path, std::ios::binary);
+  std::string beginning(64, '\0');
+  old.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  if (beginning.find(R"("ferry_trace")") == std::string::npos)
+    return refuse("--trace names '" + path.string() +
+                  "', which holds something else than a trace; expected a trace or a new file");
+  return {};
+}
+
 result<void> make_output_directory(const fs::path& directory) {
   std::error_code failed;
   fs::create_directories(directory, failed);
@@ -141,7 +159,7 @@ result<void> check_result_paths(const run_options& options) {
     if (auto writable = check_writable("--report", *options.report); !writable)
       return writable;
   if (options.trace)
-    if (auto writable = check_writable("--trace", *options.trace); !writable)
+    if (auto writable = check_trace(*options.trace); !writable)
       return writable;
   return options.output ? make_output_directory(*options.output) : result<void>{};
 }

@@ -158,6 +158,11 @@ std::uint64_t trace_log::dropped() const noexcept {
   return impl_->dropped.load();
 }
 
+std::size_t trace_log::buffers() const {
+  const std::lock_guard lock{impl_->mutex};
+  return impl_->rings.size();
+}
+
 void trace_log::flush() {
   const std::lock_guard lock{impl_->flushing};
   impl_->take_rings();

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <ferry/platform/error.hpp>
+
 #include "models/request.hpp"
 #include "models/run_blocks.hpp"
 #include "models/run_callbacks.hpp"
@@ -14,6 +16,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace ferry {
@@ -47,6 +50,21 @@ struct group_options {
   std::function<void()> step_begins = {};
   std::function<void()> step_ended = {};
 };
+
+/// Begins those requests that `check` lets pass, each by itself: one that fails is no member.
+template <class Check, class Begin>
+auto begin_members(std::span<grouped_request> group, const Check& check, const Begin& begin) {
+  std::vector<decltype(begin(group.front()))> members;
+  for (auto& each : group) {
+    isolate(each, [&] {
+      if (auto valid = check(each.asked); !valid) {
+        throw ferry_error(valid.error());
+      }
+      members.push_back(begin(each));
+    });
+  }
+  return members;
+}
 
 /// Takes `members` through their steps: in each step all that have it, have not failed and have
 /// said that they begin it go through `step(index, members)` together. A `Member` has `of`, its

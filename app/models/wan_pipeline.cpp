@@ -203,15 +203,9 @@ result<void> wan_pipeline::check(const request& asked) const {
 
 void wan_pipeline::run_together(std::span<grouped_request> group, const group_options& how) const {
   const c10::InferenceMode no_gradients;
-  std::vector<member> members;
-  for (auto& each : group) {
-    isolate(each, [&] {
-      if (auto valid = check(each.asked); !valid) {
-        throw ferry_error(valid.error());
-      }
-      members.push_back(begin(each));
-    });
-  }
+  auto members = begin_members(
+      group, [this](const request& asked) { return check(asked); },
+      [this](grouped_request& each) { return begin(each); });
   run_steps(members, how, [&](std::size_t index, std::span<member* const> here) {
     step(index, here, how.passes_per_fetch);
   });

@@ -110,6 +110,27 @@ TEST_CASE("records that find no room are counted in the trace", "[actors][trace]
   CHECK(run.dropped == 3);
 }
 
+TEST_CASE("the buffers of threads that ended go once what is in them is written",
+          "[actors][trace]") {
+  lone_log<host_device> subject{host_device_options{.memory = 1 << 20}};
+  for (int i = 0; i != 20; ++i)
+    std::thread([&] { subject.message(1, "worker", 1us, 2us); }).join();
+  subject.message(1, "worker", 1us, 2us); // Of this one, which goes on.
+
+  CHECK(subject.log->buffers() == 21);
+  subject.log->flush();
+  CHECK(subject.log->buffers() == 1);
+  CHECK(subject.recorded().messages.size() == 21);
+}
+
+TEST_CASE("a thread that goes on keeps no buffer of a log that is gone", "[actors][trace]") {
+  for (int i = 0; i != 3; ++i) {
+    lone_log<host_device> subject{host_device_options{.memory = 1 << 20}};
+    subject.message(1, "worker", 1us, 2us);
+    CHECK(subject.log->buffers() == 1);
+  }
+}
+
 TEST_CASE("records of a modelled clock find room", "[actors][trace]") {
   sim_log subject{sim_options{}};
   for (std::size_t i = 0; i != trace_log::buffered + 3; ++i)

@@ -193,6 +193,18 @@ TEST_CASE("ranks are planned for, and run as predicted", "[app][plan]") {
   CHECK(report["peak_device_weight_bytes"] == (*gathering)["peak_device_weight_bytes"]);
 }
 
+TEST_CASE("the step of two denoisers is the mean of theirs", "[app][plan]") {
+  const auto best =
+      plan("wan-dual-tiny", {"--compute", "transformer=2ms,transformer_2=6ms"}).front();
+
+  const auto& each = best["component_step_s"];
+  REQUIRE(each.size() == 2);
+  const auto first = each["transformer"].get<double>();
+  const auto second = each["transformer_2"].get<double>();
+  CHECK(first != second);
+  CHECK(best["step_s"].get<double>() == Approx((first + second) / 2));
+}
+
 TEST_CASE("a table is printed with what to paste", "[app][plan]") {
   const auto memory = std::to_string(all_bytes("flux-tiny") * 6 / 10);
 

@@ -297,6 +297,26 @@ TEST_CASE("a trace of what streams nothing has no figures of blocks", "[app][run
     CHECK(told[figure].is_null());
 }
 
+TEST_CASE("a trace takes the place of a trace, and of nothing else", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto trace = (scratch.path() / "trace.json").string();
+  const auto notes = scratch.write("notes.txt", "mine").string();
+  scratch.write("empty", "");
+  const auto traced_to = [&](const std::string& where) {
+    return run_program({"run", data("flux-tiny"), "--config", layer, "--device", "sim", "--steps",
+                        "1", "--trace", where});
+  };
+
+  CHECK(traced_to(trace).code == 0);
+  CHECK(traced_to(trace).code == 0);
+  CHECK(traced_to((scratch.path() / "empty").string()).code == 0);
+  const auto refused = traced_to(notes);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("--trace names '" + notes +
+                                   "', which holds something else than a trace; expected"));
+  CHECK(read_text(notes) == "mine");
+}
+
 TEST_CASE("ranks that are threads leave one trace, on one clock", "[app][run]") {
   const std::string device = GENERATE("sim", "host");
   const std::string gathered = R"({"mode":"layer","components":["dit"],

@@ -54,6 +54,9 @@ public:
   /// Returns how many records were lost so far.
   [[nodiscard]] std::uint64_t dropped() const noexcept;
 
+  /// Returns how many threads it keeps buffers of: those of threads that ended go with a flush.
+  [[nodiscard]] std::size_t buffers() const;
+
   [[nodiscard]] device& owner() const noexcept { return *owner_; }
 
   /// Returns the log that the calling thread records its messages to, null if it does not.
