@@ -136,7 +136,7 @@ measure_on_gpu() {
 install_peers() {
     [ -x .cache/peers/bin/python ] || python3 -m venv .cache/peers
     .cache/peers/bin/pip install -q "torch==$ferry_torch_version" numpy \
-        diffusers==0.42.1 accelerate safetensors
+        diffusers==0.42.1 accelerate==1.15.0 safetensors==0.8.0
 }
 
 compare_with_peers() {

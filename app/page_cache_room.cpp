@@ -16,7 +16,9 @@ namespace {
 std::uint64_t weight_bytes_of(const std::filesystem::path& checkpoint) {
   std::uint64_t bytes = 0;
   std::error_code unreadable;
-  for (std::filesystem::recursive_directory_iterator at(checkpoint, unreadable), end;
+  for (std::filesystem::recursive_directory_iterator
+           at(checkpoint, std::filesystem::directory_options::follow_directory_symlink, unreadable),
+       end;
        !unreadable && at != end; at.increment(unreadable)) {
     std::error_code none;
     if (at->path().extension() != ".safetensors")

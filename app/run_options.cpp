@@ -83,9 +83,10 @@ void add_device(CLI::App& command, run_options& options) {
       ->type_name("N")
       ->check(integer_between(1, longest_join_patience));
   group
-      ->add_option("--compute-dtype", options.compute_dtype,
-                   "What weights are on the device: bf16, f32, or auto, which takes the faster "
-                   "one (as in the checkpoint)")
+      ->add_option(
+          "--compute-dtype", options.compute_dtype,
+          "What weights are on the device: bf16, f32, or auto, which takes f32 where that is "
+          "faster (as in the checkpoint)")
       ->type_name("TYPE");
 }
 

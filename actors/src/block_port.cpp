@@ -93,7 +93,7 @@ mutable_bytes block_port::order(block_id block, const ticket_board::ticket& tick
   auto& slot = through_->at(ticket.slot);
   slot.on = on;
   const auto& used = through_->at(block);
-  const auto bytes = used.in_place() ? mutable_bytes{} : slot.bytes.first(used.bytes);
+  const auto bytes = used.in_place ? mutable_bytes{} : slot.bytes.first(used.bytes);
   owner.observe(through_->board().known(ticket.slot));
   owner.wait(on, slot.ready.id(), compute_waits_fetch);
   owner.mark(on, tag_of(mark_begin, block, ticket.generation));
@@ -108,7 +108,7 @@ mutable_bytes block_port::order(block_id block, const ticket_board::ticket& tick
 void block_port::announce(block_id block, const ticket_board::ticket& ticket, stream_id on) {
   const auto& used = through_->at(block);
   const std::array<const_bytes, 1> whole{through_->at(ticket.slot).bytes.first(used.bytes)};
-  const std::span<const const_bytes> reads = used.in_place() ? std::span{used.pages} : whole;
+  const std::span<const const_bytes> reads = used.in_place ? std::span{used.pages} : whole;
   through_->owner().compute(on,
                             {.reads = reads, .tag = tag_of("compute", block, ticket.generation)});
 }
@@ -158,13 +158,13 @@ void block_port::finish(block_id block, const ticket_board::ticket& ticket) {
   const std::array now{through_->compute()};
   through_->join(slot.on, now);
   owner.mark(slot.on, tag_of(mark_end, block, ticket.generation));
-  if (!through_->at(block).in_place())
+  if (!through_->at(block).in_place)
     owner.discard(slot.on, slot.bytes, tag_of("discard", block, ticket.generation));
   owner.record(slot.on, slot.last_use.id());
   auto stamp = owner.stamp();
   oldest_ = std::max(oldest_, ticket.retires_below);
   for (const auto range : through_->at(block).pages)
-    if (auto there = check_lost_pages(range); !there)
+    if (auto there = check_unchanged(range); !there)
       throw ferry_error{std::move(there.error())};
   through_->board().give_back(ticket.slot);
   post(prefetcher_,

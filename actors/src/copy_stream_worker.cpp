@@ -152,7 +152,7 @@ void copy_stream_worker::fetch_now(const fetch_block& message) {
   const operation_tag tag{.what = "fetch",
                           .block = static_cast<std::uint32_t>(message.block),
                           .ticket = message.generation};
-  if (block.in_place())
+  if (block.in_place)
     get_pages(message.slot, message.block, tag);
   else
     copy_all(block.from, slot.bytes, tag);
@@ -278,10 +278,11 @@ bool copy_stream_worker::pages_are_there(block_id block) const {
 
 // A block may be wanted in two slots at once. Its pages come with the first and go with the last.
 void copy_stream_worker::get_pages(slot_id slot, block_id block, operation_tag tag) {
-  if (!pages_are_there(block))
+  const auto there = pages_are_there(block);
+  through()->at(slot).pages_of = block; // Also where only some of them come.
+  if (!there)
     for (const auto& range : through()->at(block).pages)
       own_stream().populate(range, tag);
-  through()->at(slot).pages_of = block;
 }
 
 void copy_stream_worker::give_pages_back(slot_id slot) {

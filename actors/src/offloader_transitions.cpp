@@ -376,7 +376,8 @@ void offloader::finish_enable(const causal_stamp& primed) {
   log(log_level::info, "ferry.actors",
       "enable backend blocks=" + std::to_string(transfers.blocks.size()) + " slots=" +
           std::to_string(slots_.first) + " slot_bytes=" + std::to_string(transfers.slot_bytes) +
-          " resident_bytes=" + std::to_string(transfers.resident_bytes));
+          " resident_bytes=" + std::to_string(transfers.resident_bytes) +
+          " in_place=" + std::to_string(placement_->blocks_in_place()));
   if (const auto left = placement_->pageable_stores(); left != 0)
     log(log_level::warn, "ferry.actors",
         "leave stores pageable count=" + std::to_string(left) +

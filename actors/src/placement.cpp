@@ -263,9 +263,8 @@ void placement::place_blocks(const pin_plan& pins) {
   }
 }
 
-// Dropped originals are no more, and transformed ones are not what is computed with.
 bool placement::binds_originals(const placed_unit& placed) noexcept {
-  return placed.master->whole().empty() && placed.transforms.empty();
+  return !placed.master->replaces_originals();
 }
 
 const gather_manifest* placement::manifest_of(std::size_t block) const noexcept {

@@ -79,6 +79,8 @@ public:
   [[nodiscard]] std::map<std::string, component_state> components() const;
   /// Returns how many stores are not pinned although that was wanted and useful.
   [[nodiscard]] std::size_t pageable_stores() const noexcept { return pageable_stores_; }
+  /// Returns how many blocks the device computes with in place.
+  [[nodiscard]] std::size_t blocks_in_place() const noexcept;
   /// Returns how many stores go through staging buffers.
   [[nodiscard]] std::size_t staged_stores() const noexcept;
   /// Returns what the device has registered of leased weights.

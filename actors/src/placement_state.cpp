@@ -30,6 +30,13 @@ std::uint64_t placement::pinned_bytes() const noexcept {
   return bytes;
 }
 
+std::size_t placement::blocks_in_place() const noexcept {
+  std::size_t count = 0;
+  for (const auto& each : plan_.transfers.blocks)
+    count += through_->at(each.id).in_place ? 1U : 0U;
+  return count;
+}
+
 std::size_t placement::staged_stores() const noexcept {
   std::size_t count = 0;
   for (const auto& each : plan_.transfers.blocks)

@@ -11,6 +11,7 @@
 #include <ferry/offload/bare_weights.hpp>
 #include <ferry/offload/pipeline.hpp>
 #include <ferry/platform/log.hpp>
+#include <ferry/platform/mapped_file.hpp>
 
 #include "guarded.hpp"
 
@@ -291,7 +292,8 @@ result<void> runtime::end_request() {
   auto ended = impl_->tell(ferry::end_request{}, patience);
   if (ended)
     impl_->meter->end();
-  return ended;
+  // What is not offloaded may lie in files as well.
+  return ended.and_then([] { return check_lost_pages(); });
 }
 
 failure runtime::leave_ranks(failure cause) {

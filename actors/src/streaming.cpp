@@ -34,6 +34,7 @@ streaming::streaming(device& owner, const transfer_plan& plan, std::size_t slots
                        .from = {},
                        .staged = false,
                        .gather = {},
+                       .in_place = false,
                        .pages = {}});
 }
 
@@ -57,17 +58,13 @@ bool is_aligned(const_bytes range) noexcept {
   return reinterpret_cast<std::uintptr_t>(range.data()) % computed_alignment == 0;
 }
 
-/// Returns the pages of files in `from`, nothing if any of it is not where a model can use it.
-std::vector<const_bytes> pages_in_place(streaming::sources from) {
-  std::vector<const_bytes> pages;
-  for (const auto& each : from) {
-    const auto is_usable = each.kind == memory_kind::mapped || each.kind == memory_kind::pageable;
-    if (!is_usable || each.convert != conversion::none || !is_aligned(each.source))
-      return {};
-    if (each.kind == memory_kind::mapped)
-      pages.push_back(each.source);
-  }
-  return pages;
+bool is_mapped(const host_master::segment& part) noexcept {
+  return part.kind == memory_kind::mapped;
+}
+
+bool is_computed_with(const host_master::segment& part) noexcept {
+  return (is_mapped(part) || part.kind == memory_kind::pageable) &&
+         part.convert == conversion::none && is_aligned(part.source);
 }
 
 } // namespace
@@ -76,13 +73,22 @@ void streaming::add_sources(block_id id, sources from, bool binds_originals) {
   FERRY_ASSERT(static_cast<std::size_t>(id) < blocks_.size());
   auto& added = blocks_[static_cast<std::size_t>(id)];
   added.from = from;
-  added.pages = binds_originals && owner_->traits().computes_in_place ? pages_in_place(from)
-                                                                      : std::vector<const_bytes>{};
+  const auto was_in_place = added.in_place;
+  added.in_place = binds_originals && owner_->traits().computes_in_place &&
+                   std::ranges::all_of(from, is_computed_with) &&
+                   (was_in_place || std::ranges::any_of(from, is_mapped));
+  added.pages.clear();
+  if (added.in_place) {
+    added.pages.reserve(static_cast<std::size_t>(std::ranges::count_if(from, is_mapped)));
+    for (const auto& each : from)
+      if (is_mapped(each))
+        added.pages.push_back(each.source);
+  }
   added.staged = stages(added);
 }
 
 bool streaming::stages(const block& which) noexcept {
-  return staging() != nullptr && !which.gather && !which.in_place() && needs_staging(which.from);
+  return staging() != nullptr && !which.gather && !which.in_place && needs_staging(which.from);
 }
 
 void streaming::add_staging(std::size_t bytes) {

@@ -51,10 +51,8 @@ public:
     sources from;                    ///< Valid until `close` or an update.
     bool staged = false;             ///< It goes through the staging buffers.
     std::optional<gathering> gather; ///< Nothing: it comes from this rank alone.
-    /// Pages that the device computes with where they are: nothing is copied. Empty: it is.
-    std::vector<const_bytes> pages;
-
-    [[nodiscard]] bool in_place() const noexcept { return !pages.empty(); }
+    bool in_place = false;           ///< The device computes with its originals: nothing is copied.
+    std::vector<const_bytes> pages;  ///< What of them lies in files. Nothing unless `in_place`.
   };
 
   struct resident {
@@ -184,8 +182,9 @@ public:
     return lanes_ && lanes_->staging ? &*lanes_->staging : nullptr;
   }
 
-  /// `binds_originals` says that whoever uses the block can compute with it in place, which is
-  /// done where the device does and the block lies in files as it is computed with.
+  /// `binds_originals` says that whoever uses the block can compute with its originals, which is
+  /// done where the device does and some of them lie in files, all as they are computed with. What
+  /// is replaced leaves the files: a later call for the same block allocates nothing.
   void add_sources(block_id id, sources from, bool binds_originals = false);
   void add_shard(block_id id, gathering how) noexcept;
   void add_resident(mutable_bytes target, sources from);

@@ -38,7 +38,9 @@ compute_dtype faster_on_host() {
   std::array<char, 96> said{};
   std::snprintf(said.data(), said.size(), "a product takes %.2f ms in f32, %.2f ms in bf16",
                 f32 * milli, bf16 * milli);
-  return {.type = f32 <= bf16 ? dtype::f32 : dtype::bf16, .reason = said.data()};
+  if (f32 <= bf16)
+    return {.type = dtype::f32, .reason = said.data()};
+  return {.type = std::nullopt, .reason = said.data()};
 }
 
 } // namespace
@@ -49,7 +51,7 @@ result<void> check_compute_dtype(const std::optional<std::string>& asked) {
   return tl::unexpected(
       failure{.code = errc::invalid_argument,
               .detail = "--compute-dtype is '" + *asked +
-                        "'; expected bf16, f32, or auto, which takes the faster one"});
+                        "'; expected bf16, f32, or auto, which takes f32 where that is faster"});
 }
 
 compute_dtype choose_compute_dtype(const std::optional<std::string>& asked,

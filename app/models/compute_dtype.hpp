@@ -22,8 +22,9 @@ struct compute_dtype {
 [[nodiscard]] result<void> check_compute_dtype(const std::optional<std::string>& asked);
 
 /// Follows `--compute-dtype`, nothing if it was not given: `bf16`, `f32`, or `auto`, which computes
-/// one small product of matrices in either and takes the faster. On a device whose copies do not
-/// convert, `auto` takes the checkpoint's. @pre checked
+/// one small product of matrices in either and takes f32 if that is faster, else the checkpoint's:
+/// it never narrows. On a device whose copies do not convert it takes the checkpoint's. @pre
+/// checked
 [[nodiscard]] compute_dtype choose_compute_dtype(const std::optional<std::string>& asked,
                                                  const device_traits& target);
 

@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <system_error>
@@ -148,14 +149,18 @@ public:
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
   }
 
-  /// Returns the file of `range`, of any mapping if it is empty, if it has lost pages.
-  [[nodiscard]] std::shared_ptr<const open_file> loser(const_bytes range) const noexcept {
+  [[nodiscard]] bool has_lost(const_bytes range) const noexcept {
     const auto lock = std::shared_lock(mutex_);
-    const auto at = range.empty()
-                        ? std::ranges::find_if(
-                              mappings_, [](const auto& each) { return each.second.lost.load(); })
-                        : holder(range);
-    return at == mappings_.end() || !at->second.lost ? nullptr : at->second.file;
+    const auto at = holder(range);
+    return at != mappings_.end() && at->second.lost;
+  }
+
+  /// Returns a file that has lost pages, null if there is none.
+  [[nodiscard]] std::shared_ptr<const open_file> any_loser() const noexcept {
+    const auto lock = std::shared_lock(mutex_);
+    const auto at =
+        std::ranges::find_if(mappings_, [](const auto& each) { return each.second.lost.load(); });
+    return at == mappings_.end() ? nullptr : at->second.file;
   }
 
 private:
@@ -202,8 +207,11 @@ void advise(const_bytes range, int advice) noexcept {
 struct ::sigaction handled_before;
 
 void on_bus_error(int signal, siginfo_t* about, void* context) {
+  const auto interrupted = errno;
   const auto is_access = about->si_code > 0; // Else somebody has sent it.
-  if (is_access && mappings().replace_page(about->si_addr))
+  const auto replaced = is_access && mappings().replace_page(about->si_addr);
+  errno = interrupted;
+  if (replaced)
     return;
   if ((handled_before.sa_flags & SA_SIGINFO) != 0)
     handled_before.sa_sigaction(signal, about, context);
@@ -221,7 +229,7 @@ void survive_lost_pages() {
     mappings();
     struct ::sigaction handler{};
     handler.sa_sigaction = on_bus_error;
-    handler.sa_flags = SA_SIGINFO;
+    handler.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigemptyset(&handler.sa_mask);
     return ::sigaction(SIGBUS, &handler, &handled_before) == 0;
   }();
@@ -239,6 +247,10 @@ mapped_file::mapped_file(std::filesystem::path path) : path_(std::move(path)) {
 
   const auto size = static_cast<std::size_t>(file->opened().st_size);
   auto* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file->number(), 0);
+  if (data == MAP_FAILED && errno == ENODEV)
+    throw ferry_error({.code = errc::io_failure,
+                       .detail = "cannot map '" + path_.string() +
+                                 "': its file system does not map files; put it on another"});
   if (data == MAP_FAILED)
     throw file_error(path_, "cannot map", errno);
   bytes_ = const_bytes(static_cast<const std::byte*>(data), size);
@@ -253,6 +265,22 @@ mapped_file::~mapped_file() {
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+namespace {
+
+void require_in_range(const open_file& file, conversion how, const_bytes piece,
+                      std::uint64_t offset) {
+  const auto narrows = target_element(how) < source_element(how);
+  if (narrows && overflows(how, piece))
+    throw ferry_error({.code = errc::invalid_checkpoint,
+                       .detail = "'" + file.path().string() + "' has a number between byte " +
+                                 std::to_string(offset) + " and " +
+                                 std::to_string(offset + piece.size()) +
+                                 " that is too large to go from " + std::string(to_string(how)) +
+                                 "; compute in f32"});
+}
+
+} // namespace
+
 void read_mapped(const_bytes source, mutable_bytes target, conversion how) {
   FERRY_ASSERT(target.size() == converted_bytes(how, source.size()));
   const auto [file, offset] = mappings().find(source);
@@ -264,6 +292,7 @@ void read_mapped(const_bytes source, mutable_bytes target, conversion how) {
   for (std::size_t done = 0; done != source.size();) {
     const auto next = mutable_bytes(piece).first(std::min(piece.size(), source.size() - done));
     file->read(offset + done, next);
+    require_in_range(*file, how, next, offset + done);
     convert(how, next,
             target.subspan(converted_bytes(how, done), converted_bytes(how, next.size())));
     done += next.size();
@@ -276,21 +305,46 @@ void populate_pages(const_bytes pages) {
     return;
   const auto refused = advise_pages(pages, MADV_POPULATE_READ);
   file->require_unchanged();
-  if (refused != 0 && refused != EINVAL) // An older kernel reads the page when it is used.
+  if (refused == EINVAL) // The kernel is too old for it: the pages are at least on their way.
+    static_cast<void>(advise_pages(pages, MADV_WILLNEED));
+  else if (refused != 0)
     throw file_error(file->path(), "cannot read", refused);
 }
 
-result<void> check_lost_pages(const_bytes range) {
-  const auto file = mappings().loser(range);
+namespace {
+
+/// Returns why what was read of `file` cannot be trusted.
+std::optional<failure> change_of(const open_file& file) {
+  try {
+    file.require_unchanged();
+  } catch (const ferry_error& changed) {
+    return changed.reason();
+  }
+  return std::nullopt;
+}
+
+failure lost_page_of(const open_file& file) {
+  return change_of(file).value_or(failure{
+      .code = errc::io_failure, .detail = "cannot read a page of '" + file.path().string() + "'"});
+}
+
+} // namespace
+
+result<void> check_unchanged(const_bytes range) {
+  const auto file = mappings().find(range).file;
   if (file == nullptr)
     return {};
-  try {
-    file->require_unchanged();
-  } catch (const ferry_error& changed) {
-    return tl::unexpected(changed.reason());
-  }
-  return tl::unexpected(failure{.code = errc::io_failure,
-                                .detail = "cannot read a page of '" + file->path().string() + "'"});
+  if (mappings().has_lost(range))
+    return tl::unexpected(lost_page_of(*file));
+  if (auto changed = change_of(*file))
+    return tl::unexpected(std::move(*changed));
+  return {};
+}
+
+result<void> check_lost_pages() {
+  if (const auto file = mappings().any_loser())
+    return tl::unexpected(lost_page_of(*file));
+  return {};
 }
 
 std::uint64_t bytes_read_from_disk() noexcept {

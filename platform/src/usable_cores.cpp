@@ -11,6 +11,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
 
 namespace ferry {
 
@@ -18,9 +19,9 @@ namespace {
 
 std::size_t cores_of_affinity() {
   ::cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-    return 1;
-  return std::max(1, CPU_COUNT(&allowed));
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    return std::max(1, CPU_COUNT(&allowed));
+  return std::max(1U, std::thread::hardware_concurrency()); // More than a set has room for.
 }
 
 /// Returns how many cores `group` may keep busy, nothing where it is not limited.

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -47,14 +48,18 @@ struct filed_model {
     std::vector<test::fake_node> blocks;
     for (std::size_t i = 0; i != block_count; ++i)
       blocks.push_back(test::node("test.block")
-                           ->parameter("weight", test::mapped_tensor(
-                                                     weights.subspan(i * block_bytes, block_bytes),
-                                                     {block_bytes / 4})));
+                           ->parameter("weight", half_of(weights, 2 * i))
+                           ->parameter("second", half_of(weights, 2 * i + 1)));
     model = std::make_shared<fake_pipeline>(
         test::node("test.root")
             ->child("transformer",
                     test::node("test.dit")->child("blocks", test::list(std::move(blocks)))));
     model->declare({.dits = {"transformer"}}).plan({.block_attrs = {{"transformer", {"blocks"}}}});
+  }
+
+  static test::fake_tensor_ptr half_of(const_bytes weights, std::size_t number) {
+    return test::mapped_tensor(weights.subspan(number * block_bytes / 2, block_bytes / 2),
+                               {block_bytes / 8});
   }
 
   static std::string contents() {
@@ -194,28 +199,76 @@ TEST_CASE("each wait of a run in place is needed", "[actors][in-place]") {
   CHECK(shown.caught() == !forgotten.empty());
 }
 
-TEST_CASE("weights that were replaced are computed with in place beside those in files",
+TEST_CASE("weights that were replaced are computed with beside those of the block in files",
           "[actors][in-place]") {
   const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
   filed_model subject;
   runtime through(gpu, {.acquire_deadline = 5s});
   REQUIRE(through.start());
   REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  CHECK(run_request(through, subject, forward));
   auto read = through.read_weights("transformer", {"blocks.1.weight"});
   REQUIRE(read);
-  const std::vector<std::byte> changed(block_bytes, std::byte{77});
+  const std::vector<std::byte> changed(block_bytes / 2, std::byte{77});
   read->values.front().bytes = changed;
 
   REQUIRE(through.update_weights({"transformer", read->values}));
 
   REQUIRE(through.begin_request({.steps = 1}));
   CHECK(subject.run({0}));
-  subject.call(1, [&](const_bytes seen) {
-    CHECK(std::ranges::count(seen, std::byte{77}) == std::ssize(seen));
+  subject.model->call("transformer.blocks.1", [&](fake_module& called) {
+    const auto replaced = called.own_tensors().at("weight")->bytes();
+    const auto filed = called.own_tensors().at("second")->bytes();
+    CHECK(std::ranges::count(replaced, std::byte{77}) == std::ssize(replaced));
+    CHECK(std::ranges::count(filed, fill_of(1)) == std::ssize(filed));
   });
   CHECK(subject.run({2, 3, 4}));
   REQUIRE(through.end_request());
   CHECK(gpu->race_count() == 0);
+}
+
+TEST_CASE("a file that is written while its last block computes with it ends the request with its "
+          "name",
+          "[actors][in-place]") {
+  const auto cpu =
+      std::make_shared<host_device>(host_device_options{.memory = std::size_t{1} << 20});
+  filed_model subject;
+  runtime through(cpu, {.acquire_deadline = 5s});
+  REQUIRE(through.start());
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  REQUIRE(through.begin_request({.steps = 1}));
+  CHECK(subject.run({0, 1, 2, 3}));
+
+  subject.call(4, [&](const_bytes) {
+    std::ofstream(subject.path, std::ios::in | std::ios::binary).put('x');
+    std::filesystem::last_write_time(subject.path, std::filesystem::file_time_type::clock::now() +
+                                                       std::chrono::seconds(5));
+  });
+  const auto ended = through.end_request();
+
+  REQUIRE_FALSE(ended);
+  CHECK_THAT(ended.error().detail, Catch::Contains(subject.path.string()) &&
+                                       Catch::Contains("was written while it was in use"));
+}
+
+TEST_CASE("a request that read a page which its file has lost fails, whoever read it",
+          "[actors][in-place]") {
+  const auto gpu = std::make_shared<sim_device>(sim_options{});
+  filed_model subject;
+  runtime through(gpu, {.acquire_deadline = 5s});
+  REQUIRE(through.start());
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  REQUIRE(through.begin_request({.steps = 1}));
+  const test::scratch_directory elsewhere;
+  const auto path = elsewhere.write("vae", std::string(20'000, 'v'));
+  const mapped_file beside(path);
+  std::filesystem::resize_file(path, 100);
+  CHECK(*const_cast<const volatile std::byte*>(&beside.bytes().back()) == std::byte{0});
+
+  const auto ended = through.end_request();
+
+  REQUIRE_FALSE(ended);
+  CHECK_THAT(ended.error().detail, Catch::Contains(path.string()));
 }
 
 TEST_CASE("a file that is cut short while a block computes with it ends the request with its name",

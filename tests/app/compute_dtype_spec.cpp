@@ -102,6 +102,14 @@ TEST_CASE("auto says which type it took and why", "[app][run][conversion]") {
                           Catch::Contains("ms in bf16"));
 }
 
+TEST_CASE("auto takes what ranks can gather", "[app][run][conversion]") {
+  const test::scratch_directory scratch;
+  const auto model = bf16_checkpoint("wan", scratch.path());
+  const auto ran = report_of(
+      model, {"--ranks", "2", "--device", "host", "--config", gathered, "--compute-dtype", "auto"});
+  CHECK(ran["compute_dtype"] == "checkpoint");
+}
+
 TEST_CASE("a checkpoint that is cut short under a run ends it with the file's name",
           "[app][run][conversion]") {
   const auto how = GENERATE(words{"--config", by_blocks},

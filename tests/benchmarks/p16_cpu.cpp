@@ -52,6 +52,7 @@ void add(measured& to, const json& said) {
   to.peak_bytes.push_back(said.at("peak_host_bytes"));
 }
 
+// Of the same length as in peers.py: 64 tokens of the image, 4 of the text.
 json run_ours(const std::string& checkpoint, const words& more) {
   words line{"run",    checkpoint, "--device", "host", "--compute-dtype", "f32", "--steps",  steps,
              "--size", "128x128",  "--frames", "1",    "--guidance",      "1",   "--report", "-"};
@@ -120,7 +121,7 @@ outcome measure_cpu() {
   result.text = "a model on a CPU: a step takes " + decimal(to_resident) +
                 " of a resident one (target <= 1.15)";
   if (python.empty()) {
-    result.text += "; what peers need was not measured, ./test.sh --peers installs them";
+    result.text += "; beside peers it was not judged, ./test.sh --peers installs them";
     return result;
   }
   const auto step = median(ours.step_s) / least(peers, &measured::step_s);

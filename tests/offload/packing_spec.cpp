@@ -37,6 +37,17 @@ TEST_CASE("the bytes a tensor uses follow from shape, strides and offset", "[off
   CHECK(used_range(tensor(1, dtype::i64, {4}, {-1}, 3)) == bytes_range{0, 32});
 }
 
+TEST_CASE("a copy moves what is converted as it is kept", "[offload][packing]") {
+  auto widened = tensor(1, dtype::f32, {1000}, {1});
+  widened.convert = conversion::bf16_to_f32;
+  const std::vector tensors{widened, tensor(2, dtype::f32, {1000}, {1})};
+
+  const auto layout = pack(tensors);
+
+  CHECK(layout.bytes == align_up(4000) + align_up(4000));
+  CHECK(layout.source_bytes == align_up(2000) + align_up(4000));
+}
+
 TEST_CASE("a 0-dimensional tensor uses one element", "[offload][packing]") {
   CHECK(used_range(tensor(1, dtype::f64, {}, {}, 2)) == bytes_range{16, 24});
 }

@@ -6,6 +6,7 @@
 #include <ferry/platform/host_device.hpp>
 #include <ferry/platform/log.hpp>
 #include <ferry/platform/mapped_file.hpp>
+#include <ferry/platform/memory.hpp>
 #include <ferry/platform/stream.hpp>
 
 #include "contract/device_rig.hpp"
@@ -25,6 +26,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -505,4 +507,52 @@ TEST_CASE("one copy larger than the read window does not become resident as a wh
 
   CHECK(peak < before + 48 * MiB);
   CHECK(every_byte_is(slot.bytes(), 0));
+}
+
+namespace {
+
+/// Returns how many pages of a mapped file are in the page cache.
+std::size_t cached_pages(const_bytes file) {
+  std::vector<unsigned char> there((file.size() + page_bytes() - 1) / page_bytes());
+  REQUIRE(::mincore(const_cast<std::byte*>(file.data()), file.size(), there.data()) == 0);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(there, [](unsigned char page) { return (page & 1U) != 0; }));
+}
+
+void write_through(const std::filesystem::path& path) {
+  const auto file = ::open(path.c_str(), O_RDONLY);
+  REQUIRE(::fsync(file) == 0);
+  ::close(file);
+}
+
+} // namespace
+
+TEST_CASE("pieces of files leave the page cache behind their use where there is no room for them") {
+  const scratch_directory directory;
+  const auto path = directory.write("weights", std::string(9 * MiB, 'w'));
+  write_through(path);
+  const mapped_file file(path);
+  drop_cached_pages(file.bytes());
+  if (cached_pages(file.bytes()) != 0) {
+    WARN("the directory for scratch files keeps its pages");
+    return;
+  }
+  const auto in_place = GENERATE(false, true);
+  const auto room = GENERATE(std::optional<std::uint64_t>(0), std::optional<std::uint64_t>());
+  CAPTURE(in_place, room.has_value());
+  host_device machine({.memory = 64 * MiB, .page_cache = room});
+  const auto slot = memory_block(machine, memory_kind::device, 9 * MiB);
+  stream copies(machine, "copies");
+  for (int round = 0; round != 2; ++round) {
+    if (in_place) {
+      copies.populate(file.bytes(), {.what = "fetch"});
+      copies.evict(file.bytes(), {.what = "evict"});
+    } else {
+      copies.copy(fetch(slot.bytes(), file.bytes()));
+    }
+    copies.synchronize(contract_edge);
+  }
+  const auto all = 9 * MiB / page_bytes();
+  CHECK(cached_pages(file.bytes()) <= (room ? all / 8 : all));
+  CHECK((room || cached_pages(file.bytes()) == all));
 }

@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -205,14 +206,14 @@ TEST_CASE("an access to a page that its file has lost reads zeros, and is told f
 
     CHECK(*const_cast<const volatile std::byte*>(&cut.bytes().back()) == std::byte{0});
 
-    const auto told = check_lost_pages(cut.bytes().first(1));
+    const auto told = check_unchanged(cut.bytes().first(1));
     REQUIRE_FALSE(told);
     CHECK(told.error().code == errc::io_failure);
     CHECK(told.error().detail == "'" + path.string() +
                                      "' was changed while it was in use: it had 100000 bytes and "
                                      "has 20000");
     CHECK_FALSE(check_lost_pages());
-    CHECK(check_lost_pages(whole.bytes()));
+    CHECK(check_unchanged(whole.bytes()));
     CHECK(text_of(whole.bytes().last(2)) == "ww");
   }
   CHECK(check_lost_pages());
@@ -229,4 +230,40 @@ TEST_CASE("a bus error that is about no mapped file ends the process as ever") {
   auto status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK_FALSE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+TEST_CASE(
+    "a file that is written or cut within its last page has changed for who reads its pages") {
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", std::string(10'000, 'w'));
+  const mapped_file file(path);
+  CHECK(check_unchanged(file.bytes()));
+  CHECK(check_unchanged({}));
+  std::filesystem::resize_file(path, 9'990);
+  const auto told = check_unchanged(file.bytes().first(10));
+  REQUIRE_FALSE(told);
+  CHECK_THAT(told.error().detail, Catch::Contains("had 10000 bytes and has 9990"));
+}
+
+TEST_CASE("a number that is too large for a narrower type is refused with its place") {
+  const test::scratch_directory directory;
+  const std::vector<float> numbers{1.0F, 3.4e38F, std::numeric_limits<float>::max()};
+  const auto path = directory.write(
+      "weights", std::string_view(reinterpret_cast<const char*>(numbers.data()), 12));
+  const mapped_file file(path);
+  std::vector<std::byte> narrow(6);
+  read_mapped(file.bytes().first(4), mutable_bytes(narrow).first(2), conversion::f32_to_bf16);
+  CHECK_THROWS_WITH(read_mapped(file.bytes(), narrow, conversion::f32_to_bf16),
+                    Catch::Contains("invalid_checkpoint: '" + path.string() + "'") &&
+                        Catch::Contains("too large to go from f32 to bf16; compute in f32"));
+}
+
+TEST_CASE("a file system that does not map files is named as that") {
+  const std::filesystem::path unmapped = "/sys/kernel/uevent_seqnum";
+  if (!std::filesystem::exists(unmapped)) {
+    WARN("there is no such file here");
+    return;
+  }
+  CHECK_THAT(failure_of(unmapped).detail,
+             Catch::Contains(unmapped.string()) && Catch::Contains("does not map files"));
 }

@@ -9,7 +9,7 @@ bool cache_share::keeps(const_bytes piece) {
   const auto lock = std::scoped_lock(mutex_);
   if (!room_ || kept_.contains(piece.data()))
     return true;
-  if (piece.size() > *room_)
+  if (seen_.insert(piece.data()).second || piece.size() > *room_)
     return false;
   *room_ -= piece.size();
   kept_.insert(piece.data());

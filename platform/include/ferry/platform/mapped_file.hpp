@@ -32,7 +32,8 @@ private:
 /// Copies `source`, converted, to `target`, which has room for exactly that. Bytes of a mapped file
 /// are read from the file: they do not become resident by it, and a file that was cut short or
 /// written since it was mapped is an error, where an access of its pages may end the process.
-/// @throws ferry_error `io_failure` with the path and what has happened to the file
+/// @throws ferry_error `io_failure` with the path and what has happened to the file,
+/// `invalid_checkpoint` for a number that is too large for a narrower type
 void read_mapped(const_bytes source, mutable_bytes target, conversion how = conversion::none);
 
 /// Makes `pages` of a mapped file resident, so that reading them waits for nothing. Does nothing
@@ -40,11 +41,16 @@ void read_mapped(const_bytes source, mutable_bytes target, conversion how = conv
 /// @throws ferry_error as `read_mapped`
 void populate_pages(const_bytes pages);
 
-/// Fails with `io_failure`, the path and what happened, if an access has met a page that the file
-/// of `range`, or of any mapping, does not have any more: it was cut short under its readers. Such
-/// an access reads zeros instead of ending the process, from the first `mapped_file` on; a SIGBUS
-/// of another kind goes to whoever handled it before. Thread-safe.
-[[nodiscard]] result<void> check_lost_pages(const_bytes range = {});
+/// Fails with `io_failure`, the path and what happened, if the file of `range` has been cut short
+/// or written since it was mapped: then whoever has read its pages may have read anything. Asks the
+/// operating system once. Nothing for memory that no live `mapped_file` holds. Thread-safe.
+[[nodiscard]] result<void> check_unchanged(const_bytes range);
+
+/// Fails in the same way if an access has met a page that the file of any mapping does not have any
+/// more. Such an access reads zeros instead of ending the process, from the first `mapped_file` on;
+/// a SIGBUS of another kind goes to whoever handled it before. Who computes with mapped weights
+/// outside of requests asks here before he uses what came out. Thread-safe.
+[[nodiscard]] result<void> check_lost_pages();
 
 /// Returns how many bytes disks have read for this process since it began: not those that the page
 /// cache had.
