@@ -90,6 +90,16 @@ launched_ranks::launched_ranks(nanoseconds patience)
   }
 }
 
+launched_ranks::~launched_ranks() {
+  if (!told_ || !(*store_)->hosted_here())
+    return;
+  try {
+    await_leaving_ranks(**store_, (*self_)->size, patience_to_tell);
+  } catch (const ferry_error&) {
+    // Whoever could be told cannot reach the store either.
+  }
+}
+
 result<std::unique_ptr<rendezvous>> launched_ranks::meet(const launched_rank& self) {
   if (store_)
     return join_rendezvous(std::move(*store_), self.rank, self.size, patience_);
@@ -99,6 +109,7 @@ result<std::unique_ptr<rendezvous>> launched_ranks::meet(const launched_rank& se
 }
 
 result<std::optional<rank_group>> launched_ranks::join(device& target, const offload_config& config,
+                                                       const std::string& checkpoint,
                                                        const std::string& requests) {
   if (!self_)
     return tl::unexpected(self_.error());
@@ -113,6 +124,8 @@ result<std::optional<rank_group>> launched_ranks::join(device& target, const off
   // Also those that offload nothing: they would be missed by those that do.
   if (auto same = compare(**meeting, "configuration", to_json(config), "another configuration");
       !same)
+    return tl::unexpected(same.error());
+  if (auto same = compare(**meeting, "checkpoint", checkpoint, "another checkpoint"); !same)
     return tl::unexpected(same.error());
   if (auto same = compare(**meeting, "requests", requests, "other requests"); !same)
     return tl::unexpected(same.error());
@@ -139,7 +152,9 @@ failure launched_ranks::refuse(failure cause) {
   if (!store_)
     return cause;
   try {
-    return refuse_to_join(**store_, self.rank, self.size, cause, patience_to_tell);
+    auto first = refuse_to_join(**store_, self.rank, cause);
+    told_ = true;
+    return first;
   } catch (const ferry_error&) {
     return cause; // Whoever could be told cannot reach the store either.
   }

@@ -41,19 +41,26 @@ public:
   /// Waits up to 10 s of `patience` for their meeting place. What prevents it, `join` says.
   /// @param patience of `join`
   explicit launched_ranks(nanoseconds patience);
+  launched_ranks(const launched_ranks&) = delete;
+  launched_ranks& operator=(const launched_ranks&) = delete;
+
+  /// Where the others have been told of a refusal and their meeting place is here, keeps it until
+  /// they know, 10 s at most: say first what there is to say.
+  ~launched_ranks();
 
   /// Joins the others, which waits for them, and compares what they are to do. Nothing, if there
   /// are no others.
   /// @param config compared first
+  /// @param checkpoint what the checkpoints must have in common, a JSON object
   /// @param requests what the requests must have in common, a JSON object
   /// @pre `target` is what `open_ranks` opened
   /// @return as of `join_launched_ranks`; `invalid_config` on all ranks, naming the members, if one
-  ///         has another configuration or request
+  ///         has another configuration, checkpoint or request
   [[nodiscard]] result<std::optional<rank_group>> join(device& target, const offload_config& config,
+                                                       const std::string& checkpoint,
                                                        const std::string& requests);
 
-  /// Tells the others that this one goes no further. That takes up to 10 s until they know.
-  /// Returns the first cause, which all ranks have.
+  /// Tells the others that this one goes no further. Returns the first cause, which all ranks have.
   [[nodiscard]] failure refuse(failure cause);
 
 private:
@@ -62,6 +69,7 @@ private:
   nanoseconds patience_;
   result<std::optional<launched_rank>> self_;
   result<std::shared_ptr<key_value_store>> store_; ///< Or why it could not be reached.
+  bool told_ = false;                              ///< The others, of a refusal.
 };
 
 } // namespace ferry

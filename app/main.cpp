@@ -12,11 +12,13 @@
 #include <CLI/CLI.hpp>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace ferry {
@@ -62,16 +64,18 @@ std::string explain(const CLI::App& program, const CLI::ParseError& wrong) {
          "; expected one of " + known;
 }
 
-/// Returns why the command line is refused. Ranks that are processes all refuse it.
-failure refusal_of(const CLI::App& program, const CLI::ParseError& wrong) {
+/// Says why the command line is refused. Ranks that are processes all refuse it.
+exit_code refuse(const CLI::App& program, const CLI::ParseError& wrong) {
   const auto command = typed_command(program);
-  failure reason{.code = errc::invalid_argument,
-                 .detail = explain(program, wrong) + "; see " + command + " --help"};
+  const failure reason{.code = errc::invalid_argument,
+                       .detail = explain(program, wrong) + "; see " + command + " --help"};
 #ifdef FERRY_WITH_RUN
-  if (command == "ferry run")
-    return launched_ranks(patience_to_join).refuse(std::move(reason));
+  if (command == "ferry run") {
+    launched_ranks others(patience_to_join);
+    return report(others.refuse(reason), exit_code::rejected);
+  }
 #endif
-  return reason;
+  return report(reason, exit_code::rejected);
 }
 
 exit_code run(int argc, char** argv) {
@@ -87,16 +91,19 @@ exit_code run(int argc, char** argv) {
 
   try {
     program.parse(argc, argv);
+    errno = 0;
     std::cout.flush();
     if (std::fflush(stdout) != 0 || !std::cout)
-      return report({.code = errc::io_failure, .detail = "standard output could not be written"},
+      return report({.code = errc::io_failure,
+                     .detail = "standard output could not be written" +
+                               (errno == 0 ? "" : ": " + std::generic_category().message(errno))},
                     exit_code::failed);
     return outcome;
   } catch (const CLI::Success& asked) {
     program.exit(asked);
     return exit_code::done;
   } catch (const CLI::ParseError& wrong) {
-    return report(refusal_of(program, wrong), exit_code::rejected);
+    return refuse(program, wrong);
   } catch (const std::exception&) {
     return report(caught(), exit_code::failed);
   }

@@ -6,6 +6,7 @@
 #include "command.hpp"
 #include "exit_code.hpp"
 #include "interrupt_watch.hpp"
+#include "launched_ranks.hpp"
 #include "report.hpp"
 #include "run_options.hpp"
 #include "run_rank.hpp"
@@ -14,12 +15,15 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -35,12 +39,15 @@ void write_report(const std::string& where, const std::vector<run_report>& ranks
     std::puts(to_json(ranks).c_str());
     return;
   }
+  errno = 0;
   std::ofstream file(where);
   file << to_json(ranks) << '\n';
   file.close();
   if (!file)
     throw ferry_error(
-        {.code = errc::io_failure, .detail = "the report '" + where + "' could not be written"});
+        {.code = errc::io_failure,
+         .detail = "the report '" + where + "' could not be written" +
+                   (errno == 0 ? "" : ": " + std::generic_category().message(errno))});
 }
 
 exit_code differs(const std::string& what) {
@@ -73,6 +80,13 @@ exit_code judge(const rank_outcome& outcome, const std::string& whose) {
 
 exit_code give_up(const failure& reason) {
   return report(reason, exit_code_of(reason));
+}
+
+/// Adds what the command line can do about it.
+failure with_advice(failure reason) {
+  if (reason.code == errc::out_of_device_memory)
+    reason.detail += "; ferry plan --device-memory SIZE lists what fits";
+  return reason;
 }
 
 exit_code stop_interrupted() {
@@ -120,8 +134,12 @@ const rank_outcome* given_up(const run_setup& setup, const std::vector<rank_outc
   return found;
 }
 
+/// Several objects would be none: of ranks that are processes rank 0 alone has standard output for
+/// its report.
 void write_results(const run_options& options, const run_setup& setup,
                    const std::vector<rank_outcome>& outcomes) {
+  if (options.report == "-" && setup.here.front().number != 0)
+    return;
   std::vector<run_report> reports;
   for (const auto& each : outcomes)
     reports.push_back(each.report);
@@ -131,20 +149,21 @@ void write_results(const run_options& options, const run_setup& setup,
     write_report(setup.own_file(*options.report), reports);
 }
 
-/// Sets up, which an interrupt ends at once, in whatever wait for other ranks: nothing is under way
-/// that would have to be ended in order. Ranks that wait for this one miss its process.
-result<run_setup> set_up_unless_interrupted(const run_options& options,
-                                            interrupt_watch& interrupt) {
-  const interrupt_watch::during ending(interrupt,
-                                       [] { std::_Exit(static_cast<int>(stop_interrupted())); });
-  return set_up(options);
+nanoseconds patience_of(const run_options& options) {
+  return options.join_patience ? std::chrono::seconds(*options.join_patience) : patience_to_join;
 }
 
 exit_code run_pipeline(const run_options& options) {
   interrupt_watch interrupt;
-  auto setup = set_up_unless_interrupted(options, interrupt);
+  // An interrupt ends the setup at once, in whatever wait for other ranks: nothing is under way
+  // that would have to be ended in order. Ranks that wait for this one miss its process.
+  std::optional<interrupt_watch::during> ending(
+      std::in_place, interrupt, [] { std::_Exit(static_cast<int>(stop_interrupted())); });
+  launched_ranks others(patience_of(options));
+  auto setup = set_up(options, others);
   if (!setup)
     return give_up(setup.error());
+  ending.reset();
 
   // What is recorded of a run that fails stays: it is a trace without its end.
   const auto trace = open_trace(options, *setup);
@@ -152,7 +171,8 @@ exit_code run_pipeline(const run_options& options) {
   if (interrupt.interrupted())
     return stop_interrupted();
   if (const auto* const lost = given_up(*setup, outcomes))
-    return lost->thrown ? report(*lost->reason, exit_code::failed) : give_up(*lost->reason);
+    return lost->thrown ? report(*lost->reason, exit_code::failed)
+                        : give_up(with_advice(*lost->reason));
   const auto failed =
       std::ranges::any_of(outcomes, [](const auto& each) { return each.failed_requests > 0; });
   if (failed && !options.requests)

@@ -268,6 +268,13 @@ bool compare_resident(const checked_run& run, torch_pipeline& subject,
   return tally.failed == 0;
 }
 
+/// Says which ranks did not come to their end, where nobody waited for them.
+void warn_of_lost(rendezvous& meeting) {
+  for (const auto rank : meeting.lost())
+    log(log_level::warn, "ferry.app",
+        "the process of rank " + std::to_string(rank) + " has ended before its run did");
+}
+
 /// What a rank does from the first weight that moves to the last.
 result<void> run_all(const checked_run& run, rank_outcome& outcome) {
   const auto& options = run.options;
@@ -343,8 +350,12 @@ rank_outcome run_rank(const run_options& options, const run_setup& setup, rank_s
     outcome.reason = caught();
     outcome.thrown = true;
   }
-  if (meeting != nullptr && outcome.reason)
+  if (meeting == nullptr)
+    return outcome;
+  if (outcome.reason)
     meeting->poison(*outcome.reason); // The others may still wait for this rank to start.
+  else
+    warn_of_lost(*meeting);
   return outcome;
 }
 

@@ -3,6 +3,7 @@
 
 #include "run_setup.hpp"
 
+#include <ferry/offload/pipeline_directory.hpp>
 #include <ferry/offload/sha256.hpp>
 #include <ferry/platform/quantity.hpp>
 #include <ferry/platform/rendezvous.hpp>
@@ -284,6 +285,15 @@ nlohmann::json in_brief(nlohmann::json list) {
   return list;
 }
 
+/// Returns what the checkpoints of ranks that share weights must have in common before the weights
+/// are compared: what else differs would follow from that.
+std::string shared_by_checkpoints(const run_options& options, const run_setup& setup) {
+  if (setup.config.strategy == offload_strategy::none)
+    return "{}";
+  const auto directory = read_pipeline_directory(options.checkpoint);
+  return nlohmann::json{{"pipeline", directory ? directory->class_name : ""}}.dump();
+}
+
 /// Returns what the requests of ranks that share weights must have in common: all run the same
 /// blocks in the same order.
 std::string shared_by_requests(const run_options& options, const run_setup& setup) {
@@ -332,15 +342,14 @@ std::string run_setup::own_file(const std::string& name) const {
   return path.replace_extension(".rank" + std::to_string(number) + ending).string();
 }
 
-result<run_setup> set_up(const run_options& options) {
+result<run_setup> set_up(const run_options& options, launched_ranks& others) {
   limit_compute_threads();
-  launched_ranks others(options.join_patience ? std::chrono::seconds(*options.join_patience)
-                                              : patience_to_join);
   auto made = check_or_tell(options, others);
   if (!made)
     return made;
   auto& first = made->here.front();
-  auto joined = others.join(*first.target, made->config, shared_by_requests(options, *made));
+  auto joined = others.join(*first.target, made->config, shared_by_checkpoints(options, *made),
+                            shared_by_requests(options, *made));
   if (!joined)
     return tl::unexpected(joined.error());
   if (*joined)

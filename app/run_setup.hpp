@@ -25,6 +25,8 @@
 
 namespace ferry {
 
+class launched_ranks;
+
 /// What one rank runs, and on what.
 struct rank_setup {
   int number = 0;
@@ -51,10 +53,9 @@ struct run_setup {
   [[nodiscard]] std::string own_file(const std::string& name) const;
 };
 
-/// Reads the configuration, opens checkpoint, reference and device, and checks every request. Where
-/// a launcher has started several processes, announces this one first of all, and then joins the
-/// others, which waits for them.
+/// Reads the configuration, opens checkpoint, reference and device, and checks every request. Joins
+/// `others` then, which waits for them, or tells them why not.
 /// @return the first thing that has to be refused, by this rank or by any
-[[nodiscard]] result<run_setup> set_up(const run_options& options);
+[[nodiscard]] result<run_setup> set_up(const run_options& options, launched_ranks& others);
 
 } // namespace ferry

@@ -3,6 +3,8 @@
 
 #include "group_board.hpp"
 
+#include <ferry/platform/quantity.hpp>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -62,10 +64,8 @@ result<group_board::holding> group_board::wait_for(group_id group,
     return tl::unexpected(*failure_);
   if (decided)
     return tl::unexpected(*entry.refusal);
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(deadline);
   return tl::unexpected(
-      failure{errc::deadline_exceeded,
-              "it was not brought in within " + std::to_string(waited.count()) + " ms"});
+      failure{errc::deadline_exceeded, "it was not brought in within " + duration_text(deadline)});
 }
 
 void group_board::let_go(group_id group, causal_stamp used) noexcept {

@@ -138,11 +138,11 @@ result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
   const auto limit = std::min(ceiling.value_or(memory.free), memory.free);
   if (needed <= limit)
     return {};
-  return tl::unexpected(failure{
-      errc::out_of_device_memory,
-      "device memory of " + std::to_string(limit) + " bytes is too small: needs at least " +
-          std::to_string(needed) + " (residents " + std::to_string(transfers.resident_bytes) +
-          describe_rest(transfers, slots) + ")"});
+  return tl::unexpected(
+      failure{errc::out_of_device_memory,
+              "device memory of " + std::to_string(limit) + " bytes is too small: needs at least " +
+                  std::to_string(needed) + " (" + std::to_string(transfers.resident_bytes) +
+                  " for what stays" + describe_rest(transfers, slots) + ")"});
 }
 
 } // namespace ferry

@@ -3,6 +3,8 @@
 
 #include "ticket_board.hpp"
 
+#include <ferry/platform/quantity.hpp>
+
 #include <cerrno>
 #include <ctime>
 #include <string>
@@ -158,10 +160,8 @@ result<ticket_board::ticket> ticket_board::wait_for(block_id block, std::uint64_
   }
   waiting_.store(false);
   late_.store(true);
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(deadline);
-  return tl::unexpected(
-      failure{errc::deadline_exceeded,
-              "its copy was not submitted within " + std::to_string(waited.count()) + " ms"});
+  return tl::unexpected(failure{errc::deadline_exceeded,
+                                "its copy was not submitted within " + duration_text(deadline)});
 }
 
 std::optional<ticket_board::ticket> ticket_board::taken(block_id block) const noexcept {

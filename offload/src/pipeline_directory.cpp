@@ -43,8 +43,13 @@ const declared_component* pipeline_directory::find(std::string_view name) const 
 result<pipeline_directory> read_pipeline_directory(const fs::path& root) {
   std::error_code error;
   const auto path = root / index_name;
-  if (!fs::exists(path, error))
-    return refuse(root, "is no pipeline; expected a directory with a " + std::string(index_name));
+  if (!fs::exists(path, error)) {
+    const auto* const what = !fs::exists(root, error)         ? "does not exist"
+                             : !fs::is_directory(root, error) ? "is no directory"
+                                                              : "is no pipeline";
+    return refuse(root,
+                  std::string(what) + "; expected a directory with a " + std::string(index_name));
+  }
   const auto index = read_json_file(path);
   if (!index)
     return tl::unexpected(index.error());

@@ -85,7 +85,8 @@ nanoseconds average_pass(const std::vector<block_cost>& blocks, const schedule_o
 }
 
 std::string in_words(std::uint64_t bytes) {
-  return std::to_string(bytes) + " bytes (" + size_text(bytes) + ")";
+  const auto exact = std::to_string(bytes) + " bytes";
+  return bytes < 1024 ? exact : exact + " (" + size_text(bytes) + ")";
 }
 
 /// A configuration that may be worth its place.

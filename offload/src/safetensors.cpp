@@ -21,6 +21,9 @@ constexpr std::size_t length_bytes = 8;
 // The limit of the format's own reader.
 constexpr std::uint64_t most_header_bytes = 100'000'000;
 
+/// Follows what is wrong with a file that is shorter than its header, itself sound, says.
+constexpr const char* cut_off = "; the file is cut off, fetch it again";
+
 tl::unexpected<failure> refuse(std::string_view label, const std::string& problem) {
   return tl::unexpected(failure{.code = errc::invalid_checkpoint,
                                 .detail = "'" + std::string(label) + "': " + problem});
@@ -68,7 +71,7 @@ std::optional<std::string> check_entry(const header_entry& entry, std::uint64_t 
     return subject(entry) + "; expected the first to be the lesser";
   if (entry.end > data_bytes)
     return subject(entry) + "; expected at most " + std::to_string(data_bytes) +
-           ", the bytes of data in the file";
+           ", the bytes of data in the file" + (entry.end - entry.begin == *size ? cut_off : "");
   if (entry.end - entry.begin != *size)
     return subject(entry) + "; expected " + std::to_string(*size) + " bytes for " +
            std::string(to_string(entry.type)) + " " + text(entry.shape);
@@ -105,13 +108,15 @@ bool stored_tensor::aligned() const noexcept {
 result<safetensors_contents> read_safetensors(const_bytes file, std::string_view label) {
   if (file.size() < length_bytes)
     return refuse(label, "the file has " + std::to_string(file.size()) +
-                             " bytes; expected at least 8, which hold the length of the header");
+                             " bytes; expected at least 8, which hold the length of the header" +
+                             cut_off);
   const auto header_bytes = little_endian(file.first(length_bytes));
   const auto rest = file.subspan(length_bytes);
   if (header_bytes > rest.size() || header_bytes > most_header_bytes)
     return refuse(label,
                   "the header has " + std::to_string(header_bytes) + " bytes; expected at most " +
-                      std::to_string(std::min<std::uint64_t>(rest.size(), most_header_bytes)));
+                      std::to_string(std::min<std::uint64_t>(rest.size(), most_header_bytes)) +
+                      (header_bytes > most_header_bytes ? "" : cut_off));
   const auto* const characters = reinterpret_cast<const char*>(rest.data());
   const auto data = rest.subspan(header_bytes);
 

@@ -200,7 +200,7 @@ std::uint16_t port_in(variables& from) {
 launched_rank read_torchrun(variables& from) {
   auto self = launched_rank{};
   self.size = from.number("WORLD_SIZE", 1, most_launched_ranks);
-  self.rank = from.number("RANK", 0, most_launched_ranks);
+  self.rank = from.number("RANK", 0, most_launched_ranks - 1);
   self.local_rank = self.rank;
   self.address = from.text("MASTER_ADDR");
   self.port = port_in(from);
@@ -216,7 +216,7 @@ launched_rank read_torchrun(variables& from) {
 launched_rank read_other(variables& from, const told_place& told) {
   auto self = launched_rank{.rank = told.rank, .size = told.size, .local_rank = told.rank};
   if (from.has(told.by->local_rank))
-    self.local_rank = from.number(told.by->local_rank, 0, most_launched_ranks);
+    self.local_rank = from.number(told.by->local_rank, 0, most_launched_ranks - 1);
   self.address = address_of(from, told);
   self.job = job_of(from, *told.by);
   self.port = from.has("MASTER_PORT") ? port_in(from) : port_of(self.job);
@@ -237,7 +237,7 @@ result<std::optional<launched_rank>> read_launcher(const environment& variable) 
   else if (from.has("RANK") || from.has("WORLD_SIZE"))
     self = read_torchrun(from);
   if (self && from.has("LOCAL_RANK"))
-    self->local_rank = from.number("LOCAL_RANK", 0, most_launched_ranks);
+    self->local_rank = from.number("LOCAL_RANK", 0, most_launched_ranks - 1);
   if (from.wrong())
     return tl::unexpected(*from.wrong());
   return self;

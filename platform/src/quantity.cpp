@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <limits>
 #include <optional>
@@ -126,6 +127,11 @@ std::string size_text(std::uint64_t bytes) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, units.at(unit));
   return text.data();
+}
+
+std::string duration_text(nanoseconds span) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
 }
 
 } // namespace ferry

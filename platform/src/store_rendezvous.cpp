@@ -5,6 +5,7 @@
 
 #include "collective_words.hpp"
 #include "failure_text.hpp"
+#include "ferry/platform/quantity.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -89,12 +90,6 @@ void await_leaving(key_value_store& store, peer_processes& peers, std::vector<in
     if (store.await(missing, look_every) || waited >= patience)
       return;
   }
-}
-
-/// Returns "2500 ms", or "3 s" where it comes out even.
-std::string in_words(nanoseconds span) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
-  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
 }
 
 } // namespace
@@ -182,20 +177,33 @@ std::optional<failure> store_rendezvous::failed() noexcept {
   }
 }
 
+std::vector<int> store_rendezvous::lost() noexcept {
+  std::vector<int> found;
+  try {
+    for (int other = 0; other < size_; ++other)
+      if (peers_.gone(other) && !is_there(*store_, left_key(other)))
+        found.push_back(other);
+  } catch (const ferry_error&) {
+    // Its host may have left, and taken along what tells who else has.
+  }
+  return found;
+}
+
 void fail_ranks(key_value_store& store, const failure& cause) {
   store.offer(failed_key, as_contribution(to_text(cause)));
 }
 
-failure refuse_to_join(key_value_store& store, int rank, int size, failure cause,
-                       nanoseconds patience) {
+failure refuse_to_join(key_value_store& store, int rank, failure cause) {
   cause.rank = cause.rank.value_or(rank);
   fail_ranks(store, cause);
   auto first = read_failure(as_text(store.read(failed_key)));
   store.offer(left_key(rank), {});
-  peer_processes peers;
-  if (store.hosted_here())
-    await_leaving(store, peers, all_ranks(size), size, patience, patience);
   return first;
+}
+
+void await_leaving_ranks(key_value_store& store, int size, nanoseconds patience) {
+  peer_processes peers;
+  await_leaving(store, peers, all_ranks(size), size, patience, patience);
 }
 
 failure store_rendezvous::fail(const failure& cause) {
@@ -259,8 +267,13 @@ failure store_rendezvous::late(std::string_view key, const std::vector<std::stri
     missing += (first ? ", rank " : "rank ") + std::to_string(other);
     first = first.value_or(other);
   }
+  const auto within = " within " + duration_text(patience);
   return {.code = errc::deadline_exceeded,
-          .detail = missing + " did not come to " + quoted(key) + " within " + in_words(patience),
+          .detail = missing + (key == join_name
+                                   ? " did not join" + within +
+                                         "; start all with the same MASTER_ADDR and MASTER_PORT, "
+                                         "or have more patience to join"
+                                   : " did not come to " + quoted(key) + within),
           .rank = first};
 }
 

@@ -26,6 +26,7 @@ public:
                                            nanoseconds patience) override;
   void poison(const failure& cause) noexcept override;
   [[nodiscard]] std::optional<failure> failed() noexcept override;
+  [[nodiscard]] std::vector<int> lost() noexcept override;
 
   /// Tells the ranks' processes to each other, and watches each as soon as it is known.
   [[nodiscard]] result<void> introduce(nanoseconds patience);

@@ -258,6 +258,7 @@ public:
   [[nodiscard]] std::optional<failure> failed() noexcept override {
     return end_ == nullptr ? std::nullopt : end_->failed();
   }
+  [[nodiscard]] std::vector<int> lost() noexcept override { return {}; }
   [[nodiscard]] bool died() const noexcept { return end_ == nullptr; }
 
 private:

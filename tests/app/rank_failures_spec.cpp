@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "interrupt_watch.hpp"
+#include "launched_ranks.hpp"
 #include "run_options.hpp"
 #include "run_program.hpp"
 #include "run_rank.hpp"
@@ -133,7 +134,8 @@ run_options options_of(const std::string& device, const breakage& what,
 /// Runs the ranks of this process, of which one may break.
 std::vector<rank_outcome> run(const run_options& options, const breakage& what) {
   interrupt_watch interrupt;
-  auto setup = set_up(options).value();
+  launched_ranks others(patience_to_join);
+  auto setup = set_up(options, others).value();
   std::vector<rank_outcome> outcomes(setup.here.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i != outcomes.size(); ++i) {

@@ -281,7 +281,7 @@ TEST_CASE("a rank that is killed before the others know of it is named when thei
     CHECK(done.code == 1);
     CHECK_THAT(done.err, Contains(killed == 0 ? "no store answers at"
                                               : "rank " + std::to_string(killed) +
-                                                    " did not come to 'join' within 3 s"));
+                                                    " did not join within 3 s"));
     CHECK_THAT(done.err, Contains("(rank " + std::to_string(killed) + ")"));
   }
   CHECK(std::chrono::steady_clock::now() - begun < 3s + 5s);
@@ -376,6 +376,77 @@ TEST_CASE("ranks whose requests run other blocks are all refused before anything
 
   CHECK_THAT(said, Contains(expected));
   CHECK_THAT(said, Contains("(rank 1)"));
+}
+
+TEST_CASE("ranks with checkpoints of other pipelines are all refused, by what tells them apart",
+          "[app][ranks]") {
+  auto other = sharing({});
+  other[1] = (fs::path(FERRY_TEST_DATA) / "flux-tiny").string();
+
+  const auto said = refused_alike(sharing({}), other);
+
+  CHECK_THAT(said, Contains("rank 1 has another checkpoint: pipeline \"FluxPipeline\" (rank 0: "
+                            "\"WanPipeline\")"));
+}
+
+TEST_CASE("of ranks that are processes rank 0 alone writes a report to standard output",
+          "[app][ranks]") {
+  rank_processes ranks{std::vector(2, sharing({"--steps", "1", "--report", "-"}))};
+
+  const auto done = std::array{ranks[0].finish(), ranks[1].finish()};
+
+  REQUIRE(done[0].code == 0);
+  REQUIRE(done[1].code == 0);
+  CHECK(json::parse(done[0].out)["rank"] == 0);
+  CHECK(done[1].out.empty());
+}
+
+TEST_CASE(
+    "a rank that is killed where nothing is gathered is told at the end, one that ends is not",
+    "[app][ranks][faults]") {
+  const auto killed = GENERATE(true, false);
+  const auto of_steps = [&](const std::string& steps) {
+    return words{"run",         tiny().string(), "--device", "host",
+                 "--log-level", "info",          "--steps",  steps};
+  };
+  rank_processes ranks{{of_steps("150"), of_steps(killed ? "1000" : "1")}};
+  ranks[0].wait_until_it_says("begin request");
+  if (killed) {
+    ranks[1].wait_until_it_says("begin request");
+    ranks[1].send(SIGKILL);
+  }
+
+  const auto done = ranks[0].finish();
+
+  CHECK(done.code == 0);
+  CHECK((done.err.find("the process of rank 1 has ended before its run did") !=
+         std::string::npos) == killed);
+}
+
+TEST_CASE("a rank says what it refuses before it waits for others to learn of it", "[app][ranks]") {
+  const auto wrong = GENERATE(words{"--join-patience", "0"}, words{"--device", "cuda:0"});
+  auto arguments = words{"run", tiny().string()};
+  arguments.insert(arguments.end(), wrong.begin(), wrong.end());
+  const auto begun = std::chrono::steady_clock::now();
+  test::running_program alone(arguments, {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                                          "MASTER_PORT=" + std::to_string(test::free_port())});
+
+  alone.wait_until_it_says(wrong.front() + " is ");
+
+  CHECK(std::chrono::steady_clock::now() - begun < at_once + 2s);
+  alone.send(SIGKILL);
+}
+
+TEST_CASE("a rank whose MASTER_ADDR names no host is refused at once", "[app][ranks]") {
+  const auto begun = std::chrono::steady_clock::now();
+  test::running_program alone(
+      sharing({}), {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=no such host", "MASTER_PORT=29500"});
+
+  const auto done = alone.finish();
+
+  CHECK(std::chrono::steady_clock::now() - begun < at_once + 2s);
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("MASTER_ADDR is 'no such host', which is no known host"));
 }
 
 TEST_CASE("ranks with more requests than a meeting can carry are compared by a digest",
@@ -495,7 +566,8 @@ TEST_CASE("a rank that is alone waits for as long as it has patience, and hardly
   CHECK(std::chrono::steady_clock::now() - begun < 1s + at_once + 500ms);
   CHECK(done.code == 1);
   CHECK(done.err ==
-        "ferry: deadline_exceeded: rank 1 did not come to 'join' within 1 s (rank 1)\n");
+        "ferry: deadline_exceeded: rank 1 did not join within 1 s; start all with the same "
+        "MASTER_ADDR and MASTER_PORT, or have more patience to join (rank 1)\n");
 }
 
 TEST_CASE("a rank that is lost is told once by the others, and by nobody else",

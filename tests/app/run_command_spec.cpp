@@ -619,5 +619,28 @@ TEST_CASE("the page on configuration names every option and no other", "[app]") 
   CHECK(options_in(page) == helped);
 }
 
+TEST_CASE("a report that cannot be written fails with the reason", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto full = scratch.path() / "full";
+  std::filesystem::create_symlink("/dev/full", full);
+
+  const auto done = run_program({"run", data("wan-tiny"), "--device", "host", "--steps", "1",
+                                 "--size", "32x32", "--frames", "1", "--report", full.string()});
+
+  CHECK(done.code == 1);
+  CHECK_THAT(done.err, Contains("the report '" + full.string() +
+                                "' could not be written: No space left on device"));
+}
+
+TEST_CASE("device memory that is too small is refused with what tells what fits", "[app][run]") {
+  const auto done = run_program(
+      {"run", data("wan-tiny"), "--device", "sim", "--config", layer, "--device-memory", "1kB"});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains("device memory of 1000 bytes is too small: needs at least ") &&
+                           Contains(" for what stays + 2 slots of ") &&
+                           Contains("; ferry plan --device-memory SIZE lists what fits"));
+}
+
 } // namespace
 } // namespace ferry

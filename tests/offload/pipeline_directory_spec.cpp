@@ -48,11 +48,16 @@ TEST_CASE("components declared as null are left out, and settings are passed ove
 
 TEST_CASE("a directory without model_index.json is no pipeline", "[offload][pipeline_directory]") {
   const test::scratch_directory scratch;
-  const auto directory = scratch.path() / GENERATE(as<std::string>(), "", "absent");
+  const auto [name, what] = GENERATE(table<std::string, std::string>({
+      {"", "is no pipeline"},
+      {"absent", "does not exist"},
+      {"file", "is no directory"},
+  }));
+  scratch.write("file", "");
+  const auto path = scratch.path() / name;
 
-  CHECK_THAT(refusal(directory), Contains("invalid_checkpoint: '" + directory.string() +
-                                          "' is no pipeline; expected a directory with a "
-                                          "model_index.json"));
+  CHECK_THAT(refusal(path), Contains("invalid_checkpoint: '" + path.string() + "' " + what +
+                                     "; expected a directory with a model_index.json"));
 }
 
 TEST_CASE("a model_index.json of another form is refused with field and value",

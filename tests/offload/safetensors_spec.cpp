@@ -75,10 +75,13 @@ TEST_CASE("a tensor between two elements' boundaries says that it is not aligned
 TEST_CASE("a file that ends before its header does is refused", "[offload][safetensors]") {
   const auto sound = safetensors_bytes("{}", 0);
   const auto [file, expected] = GENERATE_COPY(table<std::string, std::string>({
-      {"", "the file has 0 bytes; expected at least 8"},
+      {"", "the file has 0 bytes; expected at least 8, which hold the length of the header; the "
+           "file is cut off, fetch it again"},
       {sound.substr(0, 7), "the file has 7 bytes; expected at least 8"},
-      {sound.substr(0, 9), "the header has 2 bytes; expected at most 1"},
-      {header_length(1000) + "{}", "the header has 1000 bytes; expected at most 2"},
+      {sound.substr(0, 9),
+       "the header has 2 bytes; expected at most 1; the file is cut off, fetch it again"},
+      {header_length(1000) + "{}",
+       "the header has 1000 bytes; expected at most 2; the file is cut"},
       {header_length(std::size_t{1} << 63) + "{}", "the header has 9223372036854775808 bytes"},
       {header_length(~std::size_t{0}) + "{}", "the header has 18446744073709551615 bytes"},
   }));
@@ -181,6 +184,18 @@ TEST_CASE("offsets that contradict the shape, the file or each other are refused
 
   CHECK_THAT(refusal(safetensors_bytes(R"({"a":{"dtype":)" + fields + "}}", 8)),
              Contains(R"(tensor "a" has )") && Contains(expected));
+}
+
+TEST_CASE("a file that ends before its data does is said to be cut off, and no other",
+          "[offload][safetensors]") {
+  const auto tensor =
+      GENERATE(as<std::string>(), R"("shape":[3],"data_offsets":[0,12])",
+               R"("shape":[3],"data_offsets":[0,16])", R"("shape":[1],"data_offsets":[12,8])");
+
+  const auto message = refusal(safetensors_bytes(R"({"a":{"dtype":"F32",)" + tensor + "}}", 8));
+
+  const auto sound = tensor.find("[0,12]") != std::string::npos;
+  CHECK((message.find("; the file is cut off, fetch it again") != std::string::npos) == sound);
 }
 
 TEST_CASE("data that no tensor covers is refused", "[offload][safetensors]") {

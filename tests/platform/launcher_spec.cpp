@@ -77,10 +77,11 @@ struct wrong_value {
 
 TEST_CASE("a variable that is wrong is refused by name and value", "[launcher]") {
   const auto wrong = GENERATE(
-      wrong_value{"RANK", "x", "RANK is 'x'; expected an integer from 0"},
+      wrong_value{"RANK", "x", "RANK is 'x'; expected an integer from 0 to 65535"},
+      wrong_value{"RANK", "65536", "RANK is '65536'; expected an integer from 0 to 65535"},
       wrong_value{"RANK", "-1", "RANK is '-1'"}, wrong_value{"RANK", "1 ", "RANK is '1 '"},
       wrong_value{"WORLD_SIZE", "0", "WORLD_SIZE is '0'; expected an integer from 1"},
-      wrong_value{"LOCAL_RANK", "one", "LOCAL_RANK is 'one'"},
+      wrong_value{"LOCAL_RANK", "one", "LOCAL_RANK is 'one'; expected an integer from 0 to 65535"},
       wrong_value{"MASTER_PORT", "65536",
                   "MASTER_PORT is '65536'; expected an integer from 1 to "
                   "65535"},

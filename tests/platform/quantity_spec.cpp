@@ -52,6 +52,11 @@ TEST_CASE("a size that cannot be read is refused with what is allowed") {
                                       Catch::Contains("B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"));
 }
 
+TEST_CASE("a wait is told in seconds where it comes out even") {
+  CHECK(duration_text(60s) == "60 s");
+  CHECK(duration_text(2500ms) == "2500 ms");
+}
+
 TEST_CASE("a duration is a number with a unit") {
   const auto [text, time] = GENERATE(table<std::string, nanoseconds>({
       {"0", 0ns},

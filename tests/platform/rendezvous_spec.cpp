@@ -107,10 +107,8 @@ TEST_CASE("ranks that refuse to join and those that join fail with the first ref
   auto joining =
       std::async(std::launch::async, [&] { return join_rendezvous(store, 2, 3, unlimited); });
 
-  const auto first =
-      refuse_to_join(*store, 1, 3, {.code = errc::not_found, .detail = "no model"}, unlimited);
-  const auto second =
-      refuse_to_join(*store, 0, 3, {.code = errc::cancelled, .detail = "over"}, unlimited);
+  const auto first = refuse_to_join(*store, 1, {.code = errc::not_found, .detail = "no model"});
+  const auto second = refuse_to_join(*store, 0, {.code = errc::cancelled, .detail = "over"});
 
   CHECK(first == failure{.code = errc::not_found, .detail = "no model", .rank = 1});
   CHECK(second == first);
@@ -119,12 +117,13 @@ TEST_CASE("ranks that refuse to join and those that join fail with the first ref
   CHECK(joined.error() == first);
 }
 
-TEST_CASE("a rank that refuses to join keeps its store until the others have been told",
+TEST_CASE("a rank that has refused to join can keep its store until the others have been told",
           "[rendezvous]") {
   const auto store = make_memory_store();
   auto refusing = std::async(std::launch::async, [&] {
-    auto hosted = hosted_store(store);
-    return refuse_to_join(hosted, 0, 2, {.code = errc::not_found, .detail = "no model"}, unlimited);
+    const auto first = refuse_to_join(*store, 0, {.code = errc::not_found, .detail = "no model"});
+    await_leaving_ranks(*store, 2, unlimited);
+    return first;
   });
   CHECK(refusing.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout);
 
@@ -144,15 +143,15 @@ void announce_ended(const std::filesystem::path& directory, int rank) {
   REQUIRE(::waitpid(child, nullptr, 0) == child);
 }
 
-TEST_CASE("a rank that refuses to join does not keep its store for processes that have ended",
+TEST_CASE("a rank that has refused to join does not wait for processes that have ended",
           "[rendezvous]") {
   const scratch_directory directory;
   announce_ended(directory.path(), 1);
-  auto hosted = hosted_store(std::make_shared<directory_store>(directory.path()));
+  directory_store store(directory.path());
   const auto begun = std::chrono::steady_clock::now();
 
-  const auto first =
-      refuse_to_join(hosted, 0, 2, {.code = errc::not_found, .detail = "no model"}, unlimited);
+  const auto first = refuse_to_join(store, 0, {.code = errc::not_found, .detail = "no model"});
+  await_leaving_ranks(store, 2, unlimited);
 
   CHECK(first == failure{.code = errc::not_found, .detail = "no model", .rank = 0});
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(5));
@@ -208,7 +207,7 @@ TEST_CASE("a rank that misses another keeps its store for those that live and ha
 
   CHECK(joining.wait_for(std::chrono::milliseconds(800)) == std::future_status::timeout);
 
-  const auto told = refuse_to_join(*store, 1, 3, {.code = errc::cancelled}, unlimited);
+  const auto told = refuse_to_join(*store, 1, {.code = errc::cancelled, .detail = ""});
   CHECK(joining.wait_for(std::chrono::milliseconds(800)) == std::future_status::ready);
   const auto missed = joining.get();
   REQUIRE_FALSE(missed);

@@ -65,6 +65,35 @@ TEST_CASE("a store that nobody hosts is missed within the patience, by address",
                  Contains("MASTER_PORT"));
 }
 
+TEST_CASE("an address that names no host is refused at once", "[torch][rendezvous]") {
+  auto self = at_port(free_port(), GENERATE(0, 1), 2);
+  self.address = "no such host";
+  const auto begun = std::chrono::steady_clock::now();
+
+  const auto joined = join_launched_ranks(self, unlimited);
+
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(5));
+  REQUIRE_FALSE(joined);
+  CHECK(joined.error().code == errc::invalid_config);
+  CHECK(joined.error().rank == self.rank);
+  CHECK_THAT(joined.error().detail,
+             Contains("MASTER_ADDR is 'no such host', which is no known host ("));
+}
+
+TEST_CASE("rank 0 that cannot reach itself says that the address is not this machine's",
+          "[torch][rendezvous]") {
+  auto self = at_port(free_port(), 0, 2);
+  self.address = "192.0.2.1"; // Of a network that is there for examples alone.
+
+  const auto joined = join_launched_ranks(self, brief);
+
+  REQUIRE_FALSE(joined);
+  CHECK(joined.error().code == errc::invalid_config);
+  CHECK_THAT(joined.error().detail,
+             Contains("MASTER_ADDR is '192.0.2.1', which is no address of this machine; expected "
+                      "the address of rank 0's machine"));
+}
+
 /// What has the port that ranks are to meet at.
 enum class occupant : std::uint8_t { nobody_who_speaks, store_of_another_job };
 

@@ -3,6 +3,7 @@
 
 #include "ferry/torch/tcp_store.hpp"
 
+#include "ferry/platform/quantity.hpp"
 #include "ferry/torch/torch_failure.hpp"
 #include "patient_thread.hpp"
 #include "reachable.hpp"
@@ -66,9 +67,8 @@ failure lost(const launched_rank& self, std::string detail) {
 }
 
 failure unanswered(const launched_rank& self, nanoseconds patience) {
-  const auto waited = std::chrono::duration_cast<milliseconds>(patience).count();
-  return lost(self, "no store answers at " + place(self) + " within " + std::to_string(waited) +
-                        " ms; check MASTER_ADDR and MASTER_PORT, and that " +
+  return lost(self, "no store answers at " + place(self) + " within " + duration_text(patience) +
+                        "; check MASTER_ADDR and MASTER_PORT, and that " +
                         (self.agent_hosts ? "the launcher" : "rank 0") + " runs");
 }
 
@@ -76,6 +76,14 @@ failure missed(const launched_rank& self, nanoseconds patience) {
   auto reason = unanswered(self, patience);
   reason.code = errc::deadline_exceeded;
   return reason;
+}
+
+/// Says that a rank has the wrong address of the store.
+failure misled(const launched_rank& self, const std::string& what) {
+  return {.code = errc::invalid_config,
+          .detail = "MASTER_ADDR is '" + self.address + "', which is " + what +
+                    "; expected the address of rank 0's machine",
+          .rank = self.rank};
 }
 
 /// Says the same to whoever cannot host the store and to those who find something else there.
@@ -163,6 +171,8 @@ std::shared_ptr<c10d::TCPStore> tcp_store::open(bool as_host, nanoseconds patien
       .value_or(nullptr);
 }
 
+// c10d listens at every address of the machine, and then connects to the one that it was given.
+// That may lead here by a way round, so that only one that does not is wrong.
 std::shared_ptr<c10d::TCPStore> tcp_store::begin() {
   try {
     const auto what = "rank 0 cannot host what ranks meet at, on " + place(self_);
@@ -171,8 +181,11 @@ std::shared_ptr<c10d::TCPStore> tcp_store::begin() {
   } catch (const ferry_error& error) {
     if (error.reason().detail.find("EADDRINUSE") != std::string::npos)
       throw ferry_error(occupied(self_));
-    throw;
+    if (is_own_address(self_.address))
+      throw;
   }
+  if (!is_own_address(self_.address))
+    throw ferry_error(misled(self_, "no address of this machine"));
   throw ferry_error(missed(self_, patience_));
 }
 
@@ -264,6 +277,8 @@ void tell_ranks_astray(const launched_rank& self, const failure& cause) {
 
 result<std::shared_ptr<key_value_store>> open_tcp_store(const launched_rank& self,
                                                         nanoseconds patience) {
+  if (const auto why = unknown_host(self.address))
+    return tl::unexpected(misled(self, "no known host (" + *why + ")"));
   try {
     auto store = std::make_shared<tcp_store>(self, patience);
     if (store->hosted_here())

@@ -29,4 +29,7 @@ namespace ferry {
 /// Returns a size as people read it: "512 B", "1.5 MiB".
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 
+/// Returns how long somebody waits as people read it: "60 s", "2500 ms".
+[[nodiscard]] std::string duration_text(nanoseconds span);
+
 } // namespace ferry

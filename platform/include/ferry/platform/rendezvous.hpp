@@ -50,6 +50,10 @@ public:
   /// Returns why the ranks have failed, as far as that is known without a meeting: somebody has
   /// poisoned them or found one missing.
   [[nodiscard]] virtual std::optional<failure> failed() noexcept = 0;
+
+  /// Returns the ranks whose processes have ended without leaving, as far as this end can see that:
+  /// those of this machine, while the store is there. Not at the same time as `meet`.
+  [[nodiscard]] virtual std::vector<int> lost() noexcept = 0;
 };
 
 /// Connects ranks that are threads of this process, rank 0 first. @pre `size > 0`
@@ -75,12 +79,14 @@ join_rendezvous(std::shared_ptr<key_value_store> store, int rank, int size, nano
 /// @throws ferry_error `io_failure` if the store cannot be reached
 void fail_ranks(key_value_store& store, const failure& cause);
 
-/// Fails all ranks in place of joining them as rank `rank` of `size`. Where the store is hosted
-/// here, keeps it until the others have been told and have left or ended, `patience` at most.
-/// Returns the first cause, the same on all ranks.
+/// Fails all ranks in place of joining them as rank `rank`. Returns the first cause, the same on
+/// all ranks. Whoever hosts the store keeps it until the others know, see `await_leaving_ranks`.
 /// @throws ferry_error as `fail_ranks`
-[[nodiscard]] failure refuse_to_join(key_value_store& store, int rank, int size, failure cause,
-                                     nanoseconds patience);
+[[nodiscard]] failure refuse_to_join(key_value_store& store, int rank, failure cause);
+
+/// Waits until all `size` ranks have left, have refused to join, or have ended, `patience` at most.
+/// @throws ferry_error as `fail_ranks`
+void await_leaving_ranks(key_value_store& store, int size, nanoseconds patience);
 
 /// Text as a contribution, and back.
 [[nodiscard]] const_bytes as_contribution(std::string_view text) noexcept;

@@ -25,8 +25,10 @@ namespace ferry {
 /// the store there: at once where that is a store too, which tells them; else after 5 s without a
 /// word of a store. Something that has the port and lets nobody connect is not told from a rank 0
 /// that has yet to start.
-/// @return naming the address: `deadline_exceeded` if nobody answers there within `patience`,
-///         `io_failure` if something else has the port, or the store is lost at once
+/// @return naming the address: `invalid_config` if it names no host, at once, or if rank 0 cannot
+///         reach its own store there and it is no address of this machine; `deadline_exceeded` if
+///         nobody answers there within `patience`; `io_failure` if something else has the port, or
+///         the store is lost at once
 [[nodiscard]] result<std::shared_ptr<key_value_store>> open_tcp_store(const launched_rank& self,
                                                                       nanoseconds patience);
 
