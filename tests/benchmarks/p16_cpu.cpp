@@ -53,9 +53,10 @@ void add(measured& to, const json& said) {
 }
 
 // Of the same length as in peers.py: 64 tokens of the image, 4 of the text.
-json run_ours(const std::string& checkpoint, const words& more) {
-  words line{"run",    checkpoint, "--device", "host", "--compute-dtype", "f32", "--steps",  steps,
-             "--size", "128x128",  "--frames", "1",    "--guidance",      "1",   "--report", "-"};
+json run_ours(const std::string& checkpoint, const std::string& computes, const words& more) {
+  words line{"run",        checkpoint, "--device", "host",    "--compute-dtype", computes,
+             "--steps",    steps,      "--size",   "128x128", "--frames",        "1",
+             "--guidance", "1",        "--report", "-"};
   line.insert(line.end(), more.begin(), more.end());
   return parsed(test::run_program(line), "ferry run");
 }
@@ -92,10 +93,12 @@ outcome measure_cpu() {
   const auto checkpoint = write_checkpoint(scratch.path());
   measured ours;
   measured resident;
+  measured chosen; // Of the type that is faster here, which is no part of the goal.
   std::map<std::string, measured> peers;
   for (int turn = 0; turn != turns; ++turn) {
-    add(ours, run_ours(checkpoint, {"--config", streamed}));
-    add(resident, run_ours(checkpoint, {}));
+    add(ours, run_ours(checkpoint, "f32", {"--config", streamed}));
+    add(resident, run_ours(checkpoint, "f32", {}));
+    add(chosen, run_ours(checkpoint, "auto", {"--config", streamed}));
     if (python.empty())
       continue;
     for (const std::string peer : {"resident", "group", "disk"})
@@ -113,6 +116,7 @@ outcome measure_cpu() {
   };
   note("ferry from the checkpoint, f32", ours);
   note("ferry resident, f32", resident);
+  note("ferry from the checkpoint, auto", chosen);
   for (const auto& [name, each] : peers)
     note("peer " + name + ", bf16", each);
 
@@ -126,11 +130,13 @@ outcome measure_cpu() {
   }
   const auto step = median(ours.step_s) / least(peers, &measured::step_s);
   const auto peak = median(ours.peak_bytes) / least(peers, &measured::peak_bytes);
+  const auto in_auto = median(chosen.step_s) / least(peers, &measured::step_s);
   const auto first = median(ours.first_step_end_s) / least(peers, &measured::first_step_end_s);
   result.met = result.met && step <= 0.40 && peak <= 0.30 && first <= 0.5;
   result.text += " and " + decimal(step) + " of the best peer's (target <= 0.40), its peak is " +
                  decimal(peak) + " of the best (target <= 0.30), its first step has ended after " +
-                 decimal(first) + " (target <= 0.5)";
+                 decimal(first) + " (target <= 0.5); a step of --compute-dtype auto takes " +
+                 decimal(in_auto) + " of the best peer's";
   return result;
 }
 
