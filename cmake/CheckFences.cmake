@@ -15,7 +15,7 @@ set(broken "")
 file(GLOB_RECURSE sources RELATIVE "${SOURCE_DIR}"
   "${SOURCE_DIR}/*.hpp" "${SOURCE_DIR}/*.cpp" "${SOURCE_DIR}/*.cu")
 foreach(path IN LISTS sources)
-  if(path MATCHES "^(build|[.]venv)/")
+  if(path MATCHES "^(build|[.]venv|[.]cache)/")
     continue()
   endif()
   file(STRINGS "${SOURCE_DIR}/${path}" includes REGEX "^[ \t]*#[ \t]*include")
