@@ -4,6 +4,7 @@
 #include "ferry/offload/gather_plan.hpp"
 
 #include <ferry/offload/sha256.hpp>
+#include <ferry/platform/conversion.hpp>
 
 #include "subtree.hpp"
 
@@ -87,8 +88,14 @@ std::vector<unit_tensors> tensors_of(const node_ptr& root, std::span<const count
   return found;
 }
 
+/// The bytes of a storage as they are kept, and what makes those of its tensors of them.
+struct kept_storage {
+  const_bytes bytes;
+  conversion convert = conversion::none;
+};
+
 /// Appends `count` elements from `begin` on, counted in the order of the shape.
-void append_elements(const weight_place& from, const_bytes storage, std::size_t begin,
+void append_elements(const weight_place& from, const kept_storage& storage, std::size_t begin,
                      std::size_t count, std::vector<std::byte>& to) {
   const auto size = element_size(from.type);
   for (auto index = begin; index != begin + count; ++index) {
@@ -98,13 +105,15 @@ void append_elements(const weight_place& from, const_bytes storage, std::size_t 
       steps += rest % from.shape[d] * from.strides[d];
     const auto offset =
         static_cast<std::int64_t>(from.first) + steps * static_cast<std::int64_t>(size);
-    const auto element = storage.subspan(static_cast<std::size_t>(offset), size);
+    const auto element =
+        storage.bytes.subspan(unconverted_bytes(storage.convert, static_cast<std::size_t>(offset)),
+                              unconverted_bytes(storage.convert, size));
     to.insert(to.end(), element.begin(), element.end());
   }
 }
 
 /// Returns the first KiB, the last, and two between; all of a tensor that is not longer than these.
-std::vector<std::byte> sample_of(const weight_place& place, const_bytes storage) {
+std::vector<std::byte> sample_of(const weight_place& place, const kept_storage& storage) {
   constexpr std::size_t spots = 4;
   const auto count = place.bytes() / element_size(place.type);
   const auto run = std::size_t{1024} / element_size(place.type);
@@ -197,7 +206,10 @@ std::vector<weight_identity> identify_gathers(pipeline& subject, const transfer_
     const auto rearranged = rearranged_storages(pending[place], originals);
     const auto sampled = [&](const weight_place& each) {
       const auto& computed = rearranged[each.storage];
-      return sample_of(each, computed.empty() ? originals[each.storage] : const_bytes{computed});
+      if (!computed.empty())
+        return sample_of(each, {.bytes = computed});
+      return sample_of(each, {.bytes = originals[each.storage],
+                              .convert = unit->originals_conversion(each.storage)});
     };
     if (manifest == nullptr) {
       for (const auto& each : tensors[i].stored) {
