@@ -3,7 +3,6 @@
 
 #include <ferry/actors/runtime.hpp>
 #include <ferry/offload/wait_edges.hpp>
-#include <ferry/platform/host_device.hpp>
 #include <ferry/platform/mapped_file.hpp>
 #include <ferry/platform/sim_device.hpp>
 
@@ -230,10 +229,9 @@ TEST_CASE("weights that were replaced are computed with beside those of the bloc
 TEST_CASE("a file that is written while its last block computes with it ends the request with its "
           "name",
           "[actors][in-place]") {
-  const auto cpu =
-      std::make_shared<host_device>(host_device_options{.memory = std::size_t{1} << 20});
+  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
   filed_model subject;
-  runtime through(cpu, {.acquire_deadline = 5s});
+  runtime through(gpu, {.acquire_deadline = 5s});
   REQUIRE(through.start());
   REQUIRE(through.enable(subject.model, test::compact(streamed)));
   REQUIRE(through.begin_request({.steps = 1}));
@@ -273,10 +271,9 @@ TEST_CASE("a request that read a page which its file has lost fails, whoever rea
 
 TEST_CASE("a file that is cut short while a block computes with it ends the request with its name",
           "[actors][in-place]") {
-  const auto cpu =
-      std::make_shared<host_device>(host_device_options{.memory = std::size_t{1} << 20});
+  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
   filed_model subject;
-  runtime through(cpu, {.acquire_deadline = 5s});
+  runtime through(gpu, {.acquire_deadline = 5s});
   REQUIRE(through.start());
   REQUIRE(through.enable(subject.model, test::compact(streamed)));
   REQUIRE(through.begin_request({.steps = 1}));
