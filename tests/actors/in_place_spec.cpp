@@ -99,15 +99,26 @@ bool run_request(runtime& through, filed_model& subject, const std::vector<std::
   return through.end_request() && right;
 }
 
+/// A model that is offloaded to a device that computes in place, or copies.
+struct offloaded {
+  explicit offloaded(bool in_place = true, std::size_t shift = 0)
+      : gpu(std::make_shared<sim_device>(sim_options{.in_place = in_place})), subject(shift),
+        through(gpu, {.acquire_deadline = 5s}) {
+    REQUIRE(through.start());
+    REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  }
+
+  std::shared_ptr<sim_device> gpu;
+  filed_model subject;
+  runtime through;
+};
+
 const std::vector<std::size_t> forward{0, 1, 2, 3, 4};
 
 TEST_CASE("a block that lies in a file as it is computed with is computed with there",
           "[actors][in-place]") {
-  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
-  filed_model subject;
-  runtime through(gpu, {.acquire_deadline = 5s});
-  REQUIRE(through.start());
-  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  offloaded run;
+  auto& [gpu, subject, through] = run;
 
   CHECK(run_request(through, subject, forward));
   for (std::size_t i = 0; i != block_count; ++i)
@@ -125,11 +136,8 @@ TEST_CASE("a block that lies in a file as it is computed with is computed with t
 TEST_CASE("a block that is not aligned in its file as it would be in a slot is copied",
           "[actors][in-place]") {
   const auto shift = GENERATE(std::size_t{0}, std::size_t{4});
-  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
-  filed_model subject(shift);
-  runtime through(gpu, {.acquire_deadline = 5s});
-  REQUIRE(through.start());
-  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  offloaded run{true, shift};
+  auto& [gpu, subject, through] = run;
   REQUIRE(through.begin_request({.steps = 1}));
 
   subject.call(0, [&](const_bytes seen) {
@@ -154,11 +162,8 @@ TEST_CASE("pages are got ahead of their use, and leave before more than the slot
     int most = 0;
     int evicted = 0;
   } watch;
-  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
-  filed_model subject;
-  runtime through(gpu, {.acquire_deadline = 5s});
-  REQUIRE(through.start());
-  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  offloaded run;
+  auto& [gpu, subject, through] = run;
   gpu->attach(watch);
 
   CHECK(run_request(through, subject, forward));
@@ -171,11 +176,8 @@ TEST_CASE("pages are got ahead of their use, and leave before more than the slot
 }
 
 TEST_CASE("a block that runs twice in a row keeps its pages in between", "[actors][in-place]") {
-  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
-  filed_model subject;
-  runtime through(gpu, {.acquire_deadline = 5s});
-  REQUIRE(through.start());
-  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  offloaded run;
+  auto& [gpu, subject, through] = run;
 
   CHECK(run_request(through, subject, {0, 0, 1, 1, 1, 2, 3, 4, 4}));
   CHECK(run_request(through, subject, {4, 4, 0, 2, 2}));
@@ -200,11 +202,8 @@ TEST_CASE("each wait of a run in place is needed", "[actors][in-place]") {
 
 TEST_CASE("weights that were replaced are computed with beside those of the block in files",
           "[actors][in-place]") {
-  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
-  filed_model subject;
-  runtime through(gpu, {.acquire_deadline = 5s});
-  REQUIRE(through.start());
-  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  offloaded run;
+  auto& [gpu, subject, through] = run;
   CHECK(run_request(through, subject, forward));
   auto read = through.read_weights("transformer", {"blocks.1.weight"});
   REQUIRE(read);
@@ -229,11 +228,8 @@ TEST_CASE("weights that were replaced are computed with beside those of the bloc
 TEST_CASE("a file that is written while its last block computes with it ends the request with its "
           "name",
           "[actors][in-place]") {
-  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
-  filed_model subject;
-  runtime through(gpu, {.acquire_deadline = 5s});
-  REQUIRE(through.start());
-  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  offloaded run;
+  auto& [gpu, subject, through] = run;
   REQUIRE(through.begin_request({.steps = 1}));
   CHECK(subject.run({0, 1, 2, 3}));
 
@@ -251,11 +247,8 @@ TEST_CASE("a file that is written while its last block computes with it ends the
 
 TEST_CASE("a request that read a page which its file has lost fails, whoever read it",
           "[actors][in-place]") {
-  const auto gpu = std::make_shared<sim_device>(sim_options{});
-  filed_model subject;
-  runtime through(gpu, {.acquire_deadline = 5s});
-  REQUIRE(through.start());
-  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  offloaded run{false};
+  auto& [gpu, subject, through] = run;
   REQUIRE(through.begin_request({.steps = 1}));
   const test::scratch_directory elsewhere;
   const auto path = elsewhere.write("vae", std::string(20'000, 'v'));
@@ -271,11 +264,8 @@ TEST_CASE("a request that read a page which its file has lost fails, whoever rea
 
 TEST_CASE("a file that is cut short while a block computes with it ends the request with its name",
           "[actors][in-place]") {
-  const auto gpu = std::make_shared<sim_device>(sim_options{.in_place = true});
-  filed_model subject;
-  runtime through(gpu, {.acquire_deadline = 5s});
-  REQUIRE(through.start());
-  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  offloaded run;
+  auto& [gpu, subject, through] = run;
   REQUIRE(through.begin_request({.steps = 1}));
   CHECK(subject.run({0}));
 
