@@ -9,7 +9,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -91,6 +94,35 @@ TEST_CASE("without residents a link-bound step takes the link's time", "[offload
   CHECK(plain->step == 8 * 2ms);
   CHECK(plain->load == 0ms);
   CHECK(plain->host_bytes == blocks * block_bytes);
+}
+
+TEST_CASE(
+    "weights that are converted take the link's time as they are kept, and the device's room as "
+    "they are computed with",
+    "[offload][planner]") {
+  constexpr auto elements = static_cast<std::int64_t>(block_bytes / sizeof(float));
+  std::vector<test::fake_node> made;
+  for (std::size_t i = 0; i != blocks; ++i)
+    made.push_back(
+        test::node("test.block")->parameter("weight", test::bf16_kept_tensor({elements}, 1)));
+  fake_pipeline model(
+      test::node("test.root")
+          ->child("transformer",
+                  test::node("test.dit")->child("blocks", test::list(std::move(made)))));
+  model.declare({.dits = {"transformer"}}).plan({.block_attrs = {{"transformer", {"blocks"}}}});
+  auto asked = link_bound();
+  asked.rates.compute = 10us;
+  asked.device_memory = 3 * block_bytes;
+
+  const auto plans = plan_configurations(model, asked).value();
+
+  const auto plain = std::ranges::find_if(plans, [](const planned_configuration& each) {
+    return each.slots == 2 && each.resident_blocks == 0;
+  });
+  REQUIRE(plain != plans.end());
+  CHECK(plain->step == 8 * 1ms);
+  CHECK(plain->device_bytes == 2 * block_bytes);
+  CHECK(plain->host_bytes == blocks * block_bytes / 2);
 }
 
 TEST_CASE("where compute is the limit nothing stays, and two slots are enough",
