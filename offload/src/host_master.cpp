@@ -83,12 +83,13 @@ host_master host_master::pinned(device& owner, const packed_layout& layout,
   owner.host_write(region, {.what = "fill master"});
   const auto packed = !any(changes);
   std::size_t filled = 0;
+  mapped_reader reader;
   for (std::size_t i = 0; i < originals.size(); ++i) {
     const auto& storage = layout.storages[i];
     const auto at = packed ? storage.offset : align_up(filled);
     const auto place = region.subspan(at, originals[i].size());
     std::ranges::fill(region.subspan(filled, at - filled), std::byte{0});
-    read_mapped(originals[i], place);
+    reader.read(originals[i], place, conversion::none);
     filled = at + place.size();
     if (!packed)
       master.segments_.push_back(

@@ -48,10 +48,10 @@ void resident_weights::fill_host_memory() {
       ::operator new(align_up(unit_->layout().bytes), std::align_val_t{memory_alignment})));
   const auto originals = unit_->originals();
   const auto& storages = unit_->layout().storages;
-  for (std::size_t i = 0; i < storages.size(); ++i) {
-    read_mapped(originals[i], {memory_.get() + storages[i].offset, storages[i].bytes},
+  mapped_reader reader;
+  for (std::size_t i = 0; i < storages.size(); ++i)
+    reader.read(originals[i], {memory_.get() + storages[i].offset, storages[i].bytes},
                 unit_->originals_conversion(i));
-  }
   unit_->park();
   unit_->bind(memory_.get());
 }

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t length_bytes = 8;
 constexpr std::size_t data_alignment = 256;
-constexpr std::size_t buffer_bytes = 1 << 20;
+constexpr std::size_t buffer_bytes = 4 << 20; // The page cache keeps it in large pages.
 
 ferry_error write_error(const std::filesystem::path& path, std::string_view what, int code) {
   return ferry_error({.code = errc::io_failure,

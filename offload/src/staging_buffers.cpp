@@ -50,6 +50,7 @@ void staging_buffers::pack(std::uint64_t turn, std::span<const host_master::segm
   owner_->host_write(target, {.what = "pack"});
   const auto end = which.offset + which.bytes;
   std::size_t packed = 0;
+  mapped_reader reader;
   for (const auto& each : from) {
     const auto first = std::max(each.offset, which.offset);
     const auto last = std::min(each.offset + each.bytes(), end);
@@ -60,7 +61,7 @@ void staging_buffers::pack(std::uint64_t turn, std::span<const host_master::segm
     owner_->host_read(source, {.what = "pack"});
     const auto at = first - which.offset;
     std::ranges::fill(target.subspan(packed, at - packed), std::byte{0});
-    read_mapped(source, target.subspan(at, last - first), each.convert);
+    reader.read(source, target.subspan(at, last - first), each.convert);
     packed = last - which.offset;
   }
   std::ranges::fill(target.subspan(packed), std::byte{0});

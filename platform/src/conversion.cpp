@@ -5,6 +5,11 @@
 
 #include "ferry/platform/error.hpp"
 
+#ifdef __SSE2__
+#  include <emmintrin.h>
+#endif
+
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -64,8 +69,12 @@ half to_f16(float value) noexcept {
   return static_cast<half>(narrow | bits >> 16 & 0x8000U);
 }
 
-template <class From, class To, class Change>
-void convert_all(const_bytes source, mutable_bytes target, Change change) noexcept {
+half f16_to_bf16(half bits) noexcept {
+  return to_bf16(from_f16(bits));
+}
+
+template <class From, class To, To change(From) noexcept>
+void convert_each(const_bytes source, mutable_bytes target) noexcept {
   const auto count = source.size() / sizeof(From);
   for (std::size_t i = 0; i != count; ++i) {
     From from;
@@ -73,6 +82,56 @@ void convert_all(const_bytes source, mutable_bytes target, Change change) noexce
     const To to = change(from);
     std::memcpy(target.data() + i * sizeof to, &to, sizeof to);
   }
+}
+
+/// What is larger than this has left the caches before it is read, so that it need not go through
+/// them: the memory is then written without being read first.
+constexpr std::size_t cached_bytes = std::size_t{1} << 20;
+
+/// Converted at a time on the way past the caches: in a core's first cache meanwhile.
+constexpr std::size_t batch_elements = 1024;
+
+#ifdef __SSE2__
+constexpr std::size_t store_bytes = sizeof(__m128i);
+
+/// Writes whole `store_bytes` past the caches. @pre `target` is aligned to them
+void store_past_caches(const_bytes source, mutable_bytes target) noexcept {
+  for (std::size_t at = 0; at != source.size(); at += store_bytes)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(target.data() + at),
+                     _mm_load_si128(reinterpret_cast<const __m128i*>(source.data() + at)));
+}
+
+template <class From, class To, To change(From) noexcept>
+void convert_past_caches(const_bytes source, mutable_bytes target) noexcept {
+  alignas(store_bytes) std::array<std::byte, batch_elements * sizeof(To)> made;
+  while (target.size() >= made.size()) {
+    convert_each<From, To, change>(source.first(batch_elements * sizeof(From)), made);
+    store_past_caches(made, target.first(made.size()));
+    source = source.subspan(batch_elements * sizeof(From));
+    target = target.subspan(made.size());
+  }
+  _mm_sfence(); // Whoever is told that it is written, by whatever means, reads it.
+  convert_each<From, To, change>(source, target);
+}
+
+/// Returns how many bytes of `target` are before the first that can be stored past the caches.
+std::size_t unaligned_bytes(mutable_bytes target) noexcept {
+  return (store_bytes - reinterpret_cast<std::uintptr_t>(target.data()) % store_bytes) %
+         store_bytes;
+}
+#endif
+
+template <class From, class To, To change(From) noexcept>
+void convert_all(const_bytes source, mutable_bytes target) noexcept {
+#ifdef __SSE2__
+  const auto head = unaligned_bytes(target);
+  if (target.size() > cached_bytes && head % sizeof(To) == 0) {
+    const auto before = head / sizeof(To) * sizeof(From);
+    convert_each<From, To, change>(source.first(before), target.first(head));
+    return convert_past_caches<From, To, change>(source.subspan(before), target.subspan(head));
+  }
+#endif
+  convert_each<From, To, change>(source, target);
 }
 
 /// The largest that is still rounded down to a finite number.
@@ -153,16 +212,15 @@ void convert(conversion how, const_bytes source, mutable_bytes target) noexcept 
         std::memcpy(target.data(), source.data(), source.size());
       return;
     case conversion::bf16_to_f32:
-      return convert_all<half, float>(source, target, from_bf16);
+      return convert_all<half, float, from_bf16>(source, target);
     case conversion::f16_to_f32:
-      return convert_all<half, float>(source, target, from_f16);
+      return convert_all<half, float, from_f16>(source, target);
     case conversion::f32_to_bf16:
-      return convert_all<float, half>(source, target, to_bf16);
+      return convert_all<float, half, to_bf16>(source, target);
     case conversion::f32_to_f16:
-      return convert_all<float, half>(source, target, to_f16);
+      return convert_all<float, half, to_f16>(source, target);
     case conversion::f16_to_bf16:
-      return convert_all<half, half>(source, target,
-                                     [](half from) { return to_bf16(from_f16(from)); });
+      return convert_all<half, half, f16_to_bf16>(source, target);
   }
 }
 

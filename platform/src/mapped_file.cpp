@@ -28,19 +28,32 @@
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace ferry {
 
 namespace {
 
-/// What is read at a time of what is to be converted: it is in a core's cache while it is.
-constexpr std::size_t converted_piece = std::size_t{256} << 10;
+/// The largest pages that a page cache has on the machines that we know, and so many bytes of
+/// them as are read at a time.
+constexpr std::size_t large_page = std::size_t{2} << 20;
+constexpr std::size_t piece_bytes = 2 * large_page;
 
 ferry_error file_error(const std::filesystem::path& path, std::string_view what, int code) {
   return ferry_error({.code = errc::io_failure,
                       .detail = std::string(what) + " '" + path.string() +
                                 "': " + std::generic_category().message(code)});
+}
+
+/// @return 0, or why it was refused
+int advise_pages(const_bytes range, int advice) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(range.data()) / page_bytes() * page_bytes();
+  const auto end = reinterpret_cast<std::uintptr_t>(range.data() + range.size());
+  return ::madvise(reinterpret_cast<void*>(begin), end - begin, advice) == 0 ? 0 : errno;
+}
+
+/// Returns how far `address` is behind the begin of a large page.
+std::size_t beyond_large_page(const std::byte* address) noexcept {
+  return reinterpret_cast<std::uintptr_t>(address) % large_page;
 }
 
 /// A file that is open for reading, and what it was when it was opened.
@@ -55,6 +68,8 @@ public:
       ::close(number_);
       throw file_error(path_, "cannot inspect", reason);
     }
+    tells_what_is_cached_ =
+        ::geteuid() == 0 || ::geteuid() == opened_.st_uid || ::access(path_.c_str(), W_OK) == 0;
   }
   open_file(const open_file&) = delete;
   open_file& operator=(const open_file&) = delete;
@@ -63,6 +78,10 @@ public:
   [[nodiscard]] int number() const noexcept { return number_; }
   [[nodiscard]] const struct ::stat& opened() const noexcept { return opened_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Returns whether the system says which pages of it are in the cache: not to who might only read
+  /// it.
+  [[nodiscard]] bool tells_what_is_cached() const noexcept { return tells_what_is_cached_; }
 
   /// @throws ferry_error `io_failure`, also if the file is not what it was
   void read(std::uint64_t offset, mutable_bytes target) const {
@@ -105,6 +124,7 @@ private:
   std::filesystem::path path_;
   int number_;
   struct ::stat opened_{};
+  bool tells_what_is_cached_ = false;
 };
 
 /// Where bytes of a mapping are in its file.
@@ -133,6 +153,18 @@ public:
     if (at == mappings_.end())
       return {};
     return {at->second.file, static_cast<std::size_t>(range.data() - at->first)};
+  }
+
+  /// Takes the pages of `range`, and of the large page in which it begins, out of the process. No
+  /// mapping goes away meanwhile, and nothing is read.
+  void drop_pages(const_bytes range) const noexcept {
+    const auto lock = std::shared_lock(mutex_);
+    const auto at = holder(range);
+    if (at == mappings_.end())
+      return;
+    const auto offset = static_cast<std::size_t>(range.data() - at->first);
+    const auto shared = std::min(offset, beyond_large_page(range.data()));
+    static_cast<void>(advise_pages({range.data() - shared, shared + range.size()}, MADV_DONTNEED));
   }
 
   /// Puts zeros where the file has no page any more. Called by the handler of the access to it:
@@ -192,18 +224,6 @@ mapping_table& mappings() {
   return table;
 }
 
-/// @return 0, or why it was refused
-int advise_pages(const_bytes range, int advice) noexcept {
-  const auto begin = reinterpret_cast<std::uintptr_t>(range.data()) / page_bytes() * page_bytes();
-  const auto end = reinterpret_cast<std::uintptr_t>(range.data() + range.size());
-  return ::madvise(reinterpret_cast<void*>(begin), end - begin, advice) == 0 ? 0 : errno;
-}
-
-void advise(const_bytes range, int advice) noexcept {
-  if (mappings().find(range).file != nullptr)
-    static_cast<void>(advise_pages(range, advice));
-}
-
 struct ::sigaction handled_before;
 
 void on_bus_error(int signal, siginfo_t* about, void* context) {
@@ -238,6 +258,32 @@ void survive_lost_pages() {
 
 } // namespace
 
+namespace {
+
+/// Maps a file where its large pages can be mapped as such. @return MAP_FAILED as `mmap`
+void* map_aligned(int file, std::size_t size) noexcept {
+  if (size < large_page)
+    return ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+  const auto room_bytes = size + large_page;
+  auto* const room = static_cast<std::byte*>(
+      ::mmap(nullptr, room_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (room == MAP_FAILED)
+    return MAP_FAILED;
+  const auto before = (large_page - beyond_large_page(room)) % large_page;
+  auto* const data = ::mmap(room + before, size, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0);
+  const auto reason = errno;
+  const auto mapped =
+      data == MAP_FAILED ? 0 : (size + page_bytes() - 1) / page_bytes() * page_bytes();
+  if (mapped == 0 || before != 0)
+    ::munmap(room, mapped == 0 ? room_bytes : before);
+  if (mapped != 0 && before + mapped < room_bytes)
+    ::munmap(room + before + mapped, room_bytes - before - mapped);
+  errno = reason;
+  return data;
+}
+
+} // namespace
+
 mapped_file::mapped_file(std::filesystem::path path) : path_(std::move(path)) {
   auto file = std::make_shared<const open_file>(path_);
   if (S_ISDIR(file->opened().st_mode))
@@ -246,7 +292,7 @@ mapped_file::mapped_file(std::filesystem::path path) : path_(std::move(path)) {
     return;
 
   const auto size = static_cast<std::size_t>(file->opened().st_size);
-  auto* const data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file->number(), 0);
+  auto* const data = map_aligned(file->number(), size);
   if (data == MAP_FAILED && errno == ENODEV)
     throw ferry_error({.code = errc::io_failure,
                        .detail = "cannot map '" + path_.string() +
@@ -279,35 +325,104 @@ void require_in_range(const open_file& file, conversion how, const_bytes piece,
                                  "; compute in f32"});
 }
 
+/// Returns whether the first page of `piece` and its last are known to be in the page cache.
+bool is_cached(const open_file& file, const_bytes piece) noexcept {
+  const auto there = [](const std::byte* at) {
+    const auto page = reinterpret_cast<std::uintptr_t>(at) / page_bytes() * page_bytes();
+    unsigned char said = 0;
+    return ::mincore(reinterpret_cast<void*>(page), 1, &said) == 0 && (said & 1U) != 0;
+  };
+  return file.tells_what_is_cached() && there(&piece.front()) && there(&piece.back());
+}
+
+bool share_a_window(const_bytes one, const_bytes other) noexcept {
+  const auto window = [](const_bytes of) {
+    return reinterpret_cast<std::uintptr_t>(of.data()) / piece_bytes;
+  };
+  return window(one) == window(other);
+}
+
 } // namespace
 
-void read_mapped(const_bytes source, mutable_bytes target, conversion how) {
+const_bytes first_piece(const_bytes range, conversion how) noexcept {
+  const auto element = source_element(how);
+  const auto behind = reinterpret_cast<std::uintptr_t>(range.data()) % piece_bytes;
+  const auto whole = (piece_bytes - behind + element - 1) / element * element;
+  return range.first(std::min(range.size(), whole));
+}
+
+void mapped_reader::read(const_bytes source, mutable_bytes target, conversion how) {
   FERRY_ASSERT(target.size() == converted_bytes(how, source.size()));
-  const auto [file, offset] = mappings().find(source);
-  if (file == nullptr)
+  if (mappings().find(source).file == nullptr)
     return convert(how, source, target);
-  if (how == conversion::none)
-    return file->read(offset, target);
-  thread_local std::vector<std::byte> piece(converted_piece);
-  for (std::size_t done = 0; done != source.size();) {
-    const auto next = mutable_bytes(piece).first(std::min(piece.size(), source.size() - done));
-    file->read(offset + done, next);
-    require_in_range(*file, how, next, offset + done);
-    convert(how, next,
-            target.subspan(converted_bytes(how, done), converted_bytes(how, next.size())));
-    done += next.size();
+  while (!source.empty()) {
+    const auto piece = first_piece(source, how);
+    const auto made = converted_bytes(how, piece.size());
+    read_piece(piece, target.first(made), how);
+    source = source.subspan(piece.size());
+    target = target.subspan(made);
   }
 }
 
+// What the page cache has is copied from it by the operating system, which needs no pages of this
+// process for that. Conversions read the pages where they are, and what comes from the disk comes
+// in large pages by being made resident.
+void mapped_reader::read_piece(const_bytes piece, mutable_bytes target, conversion how) {
+  const auto [file, offset] = mappings().find(piece);
+  if (how == conversion::none && is_cached(*file, piece))
+    return file->read(offset, target);
+  enter(piece);
+  require_in_range(*file, how, piece, offset);
+  convert(how, piece, target);
+  if (auto unchanged = check_unchanged(piece); !unchanged)
+    throw ferry_error(std::move(unchanged.error()));
+}
+
+/// Makes `piece` resident. Small tensors that follow one another are in pages that already are.
+void mapped_reader::enter(const_bytes piece) {
+  const auto follows = share_a_window(resident_, piece) && resident_.data() <= piece.data() &&
+                       mappings().find(resident_).file == mappings().find(piece).file;
+  if (!follows)
+    let_go();
+  const auto* const begin = follows ? resident_.data() : piece.data();
+  const auto* const end = std::max(&piece.back() + 1, begin + resident_.size());
+  resident_ = {begin, end};
+  populate_pages(piece);
+}
+
+void mapped_reader::let_go() noexcept {
+  drop_resident_pages(std::exchange(resident_, {}));
+}
+
+void read_mapped(const_bytes source, mutable_bytes target, conversion how) {
+  mapped_reader().read(source, target, how);
+}
+
+namespace {
+
+/// Returns whether the kernel knows large pages. The wish is for whole ones, so that neighbours
+/// which have wished as well are one range of addresses to it.
+bool wish_for_large_pages(const open_file& file, std::size_t offset, const_bytes pages) noexcept {
+  const auto before = std::min(offset, beyond_large_page(pages.data()));
+  const auto size = static_cast<std::size_t>(file.opened().st_size);
+  const auto after = (large_page - beyond_large_page(pages.data() + pages.size())) % large_page;
+  const auto end = std::min(size - offset, pages.size() + after);
+  return advise_pages({pages.data() - before, before + end}, MADV_HUGEPAGE) == 0;
+}
+
+} // namespace
+
 void populate_pages(const_bytes pages) {
-  const auto file = mappings().find(pages).file;
+  const auto [file, offset] = mappings().find(pages);
   if (file == nullptr)
     return;
+  if (!wish_for_large_pages(*file, offset, pages))
+    static_cast<void>(advise_pages(pages, MADV_WILLNEED));
   const auto refused = advise_pages(pages, MADV_POPULATE_READ);
   file->require_unchanged();
-  if (refused == EINVAL) // The kernel is too old for it: the pages are at least on their way.
-    static_cast<void>(advise_pages(pages, MADV_WILLNEED));
-  else if (refused != 0)
+  if (refused == EFAULT) // Which it says of a disk that cannot be read.
+    throw file_error(file->path(), "cannot read", EIO);
+  if (refused != 0 && refused != EINVAL) // A kernel that is too old: they are on their way.
     throw file_error(file->path(), "cannot read", refused);
 }
 
@@ -354,18 +469,19 @@ std::uint64_t bytes_read_from_disk() noexcept {
   return static_cast<std::uint64_t>(used.ru_inblock) * block_bytes;
 }
 
-void read_ahead(const_bytes range) noexcept {
-  advise(range, MADV_WILLNEED);
-}
-
+// The kernel makes a large page resident as a whole, and forgets it as a whole. Mostly, files are
+// read from their begin to their end, so that who comes later drops the one that two ranges share.
 void drop_cached_pages(const_bytes range) noexcept {
-  if (const auto [file, offset] = mappings().find(range); file != nullptr)
-    ::posix_fadvise(file->number(), static_cast<::off_t>(offset),
-                    static_cast<::off_t>(range.size()), POSIX_FADV_DONTNEED);
+  const auto [file, offset] = mappings().find(range);
+  if (file == nullptr)
+    return;
+  const auto begin = offset / large_page * large_page;
+  ::posix_fadvise(file->number(), static_cast<::off_t>(begin),
+                  static_cast<::off_t>(offset + range.size() - begin), POSIX_FADV_DONTNEED);
 }
 
 void drop_resident_pages(const_bytes range) noexcept {
-  advise(range, MADV_DONTNEED);
+  mappings().drop_pages(range);
 }
 
 } // namespace ferry

@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,24 @@ TEST_CASE("a command line that cannot be read is rejected in one line", "[app]")
   CHECK(done.out == "");
   CHECK(lines_of(done.err) == 1);
   CHECK_THAT(done.err, StartsWith("ferry: invalid_argument: ") && Contains(expected));
+}
+
+TEST_CASE("OpenMP threads spin for a moment only, unless the environment says otherwise", "[app]") {
+  const auto spins = [](const std::vector<std::string>& variables) {
+    auto all = variables;
+    all.emplace_back("OMP_DISPLAY_ENV=verbose");
+    test::running_program asked({"--version"}, all);
+    return asked.finish().err;
+  };
+  const auto said = spins({});
+  if (said.find("GOMP_SPINCOUNT") == std::string::npos) {
+    WARN("libtorch has another OpenMP here, or the test has told it what to do");
+    return;
+  }
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr)
+    CHECK_THAT(said, Catch::Contains("GOMP_SPINCOUNT = '1000'"));
+  CHECK_THAT(spins({"GOMP_SPINCOUNT=77"}), Catch::Contains("GOMP_SPINCOUNT = '77'"));
+  CHECK_THAT(spins({"OMP_WAIT_POLICY=passive"}), !Catch::Contains("GOMP_SPINCOUNT = '1000'"));
 }
 
 } // namespace

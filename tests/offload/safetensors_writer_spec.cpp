@@ -102,9 +102,9 @@ TEST_CASE("a disk that is full is reported", "[offload][safetensors_writer]") {
   const test::scratch_directory scratch;
   const auto path = scratch.path() / "t.safetensors";
   std::filesystem::create_symlink("/dev/full", path.string() + ".part");
-  safetensors_writer writer(path, {{"w", dtype::u8, {2 << 20}}}, {});
+  safetensors_writer writer(path, {{"w", dtype::u8, {8 << 20}}}, {});
 
-  CHECK_THROWS_WITH(writer.append(counting_bytes(2 << 20)), Contains("cannot write"));
+  CHECK_THROWS_WITH(writer.append(counting_bytes(8 << 20)), Contains("cannot write"));
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -125,6 +126,40 @@ TEST_CASE("an f16 becomes the bf16 that its value in f32 is rounded to", "[conve
   CHECK(wrong == 0);
   const auto largest = half{0x7BFF};
   CHECK_FALSE(overflows(conversion::f16_to_bf16, std::as_bytes(std::span(&largest, 1))));
+}
+
+TEST_CASE("many elements become what each of them becomes, wherever they lie", "[conversion]") {
+  const auto how =
+      GENERATE(conversion::bf16_to_f32, conversion::f16_to_f32, conversion::f32_to_bf16,
+               conversion::f32_to_f16, conversion::f16_to_bf16);
+  const auto misplaced = GENERATE(0, 2, 4);
+  CAPTURE(to_string(how), misplaced);
+  const std::size_t elements = 1'200'007; // More than the caches' share, and no whole batch.
+  const auto from = source_element(how);
+  const auto to = target_element(how);
+  std::vector<std::byte> source(elements * from);
+  for (std::size_t i = 0; i != source.size(); ++i)
+    source[i] = static_cast<std::byte>(i * 167 >> 3 ^ i >> 11);
+  std::vector<std::byte> room(elements * to + 64, std::byte{0xAB});
+  const auto unaligned = reinterpret_cast<std::uintptr_t>(room.data()) % 16;
+  const auto begin = (16 - unaligned) % 16 + static_cast<std::size_t>(misplaced);
+  const auto target = mutable_bytes(room).subspan(begin, elements * to);
+
+  convert(how, source, target);
+
+  auto wrong = 0;
+  std::vector<std::byte> few(to * 1000);
+  for (std::size_t i = 0; i < elements; i += 1000) {
+    const auto count = std::min<std::size_t>(1000, elements - i);
+    const auto made = mutable_bytes(few).first(count * to);
+    convert(how, const_bytes(source).subspan(i * from, count * from), made);
+    wrong += std::ranges::equal(made, target.subspan(i * to, count * to)) ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+  CHECK(std::ranges::all_of(mutable_bytes(room).first(begin),
+                            [](std::byte each) { return each == std::byte{0xAB}; }));
+  CHECK(std::ranges::all_of(mutable_bytes(room).subspan(begin + target.size()),
+                            [](std::byte each) { return each == std::byte{0xAB}; }));
 }
 
 TEST_CASE("elements are converted wherever they lie, and nothing beside them is written",

@@ -11,6 +11,7 @@
 
 #include "contract/device_rig.hpp"
 #include "support/catch.hpp"
+#include "support/resident_pages.hpp"
 #include "support/scratch_directory.hpp"
 
 #include <fcntl.h>
@@ -101,23 +102,6 @@ std::size_t resident_file_bytes() {
       total += kibibytes * 1024;
   }
   return total;
-}
-
-/// Takes the pages of a file out of the operating system's cache, where that can be done.
-void forget_cached_pages(const std::filesystem::path& path) {
-  const auto file = ::open(path.c_str(), O_RDONLY);
-  ::fsync(file);
-  ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-  ::close(file);
-}
-
-/// Returns whether the operating system has the last page of `file` in its cache.
-bool has_been_read(const mapped_file& file) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const auto* const last = file.bytes().data() + (file.bytes().size() - 1) / page * page;
-  unsigned char cached = 0;
-  ::mincore(const_cast<std::byte*>(last), 1, &cached);
-  return (cached & 1) != 0;
 }
 
 /// Notes the largest part of the process that was made of file pages after any operation.
@@ -375,34 +359,6 @@ TEST_CASE("a copy from a mapped file brings its bytes") {
   CHECK(every_byte_is(slot.bytes(), 'w'));
 }
 
-TEST_CASE("the file of a queued copy is read while an earlier copy runs") {
-  const scratch_directory directory;
-  const auto next_path = directory.write("next", std::string(2 * MiB, 'n'));
-  const auto current_path = directory.write("current", "");
-  std::filesystem::resize_file(current_path, 40 * MiB);
-  const mapped_file current(current_path);
-  const mapped_file next(next_path);
-  forget_cached_pages(next_path);
-  host_device machine(options);
-  const auto slot = memory_block(machine, memory_kind::device, 40 * MiB);
-  const auto staging = pinned(machine, 0);
-  turnstile held;
-  stream copies(machine, "copies");
-  machine.attach(held);
-
-  copies.copy({.target = slot.bytes().first(staging.size()), .source = staging.bytes()});
-  copies.copy(fetch(slot.bytes(), current.bytes()));
-  copies.copy(fetch(slot.bytes().first(2 * MiB), next.bytes()));
-  held.let_through(1);
-  while (!has_been_read(next))
-    std::this_thread::yield();
-
-  held.let_through(2);
-  copies.synchronize(contract_edge);
-  machine.detach(held);
-  CHECK(every_byte_is(slot.bytes().first(2 * MiB), 'n'));
-}
-
 TEST_CASE("a file larger than the slot passes through without becoming resident") {
   const scratch_directory directory;
   const auto path = directory.write("weights", "");
@@ -487,7 +443,24 @@ TEST_CASE("a copy converts what it reads of a mapped file") {
   CHECK(std::ranges::count(seen, 0x4040'0000U) == std::ssize(seen));
 }
 
-TEST_CASE("one copy larger than the read window does not become resident as a whole") {
+TEST_CASE("nothing of a file is resident once what was copied of it is there") {
+  const scratch_directory directory;
+  const auto path = directory.write("weights", "");
+  std::filesystem::resize_file(path, 9 * MiB);
+  const mapped_file file(path);
+  host_device machine(options);
+  const auto slot = memory_block(machine, memory_kind::device, 18 * MiB);
+  stream copies(machine, "copies");
+  auto widened = fetch(slot.bytes(), file.bytes());
+  widened.convert = conversion::bf16_to_f32;
+
+  copies.copy(widened);
+  copies.synchronize(contract_edge);
+
+  CHECK(test::resident_pages(file.bytes()) == 0);
+}
+
+TEST_CASE("one large copy does not become resident as a whole") {
   const scratch_directory directory;
   const auto path = directory.write("weights", "");
   std::filesystem::resize_file(path, 128 * MiB);

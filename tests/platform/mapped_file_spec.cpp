@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <ferry/platform/conversion.hpp>
 #include <ferry/platform/error.hpp>
 #include <ferry/platform/mapped_file.hpp>
 #include <ferry/platform/memory.hpp>
 
 #include "support/catch.hpp"
+#include "support/resident_pages.hpp"
 #include "support/scratch_directory.hpp"
 
 #include <sys/resource.h>
@@ -15,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -82,7 +85,7 @@ TEST_CASE("the contents of a mapped file survive dropping its pages") {
   const test::scratch_directory directory;
   const mapped_file file(directory.write("weights", std::string(100'000, 'w')));
 
-  read_ahead(file.bytes());
+  populate_pages(file.bytes());
   drop_resident_pages(file.bytes().subspan(1, 50'000));
 
   CHECK(text_of(file.bytes()) == std::string(100'000, 'w'));
@@ -114,6 +117,122 @@ TEST_CASE("bytes of a mapped file are read from the file, converted where that i
   for (std::size_t i = 0; i != wide.size(); ++i)
     wrong += wide[i] == (i % 4 < 2 ? std::byte{0} : std::byte{0x40}) ? 0 : 1;
   CHECK(wrong == 0);
+}
+
+TEST_CASE("what is read at a time ends where the next large pages begin, with a whole element") {
+  constexpr std::size_t piece = std::size_t{4} << 20;
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", "");
+  std::filesystem::resize_file(path, 3 * piece);
+  const mapped_file file(path);
+  const auto address = reinterpret_cast<std::uintptr_t>(file.bytes().data());
+  const auto boundary = piece - address % piece;
+
+  const auto from_3 = [&](conversion how) {
+    return first_piece(file.bytes().subspan(3), how).size();
+  };
+  CHECK(from_3(conversion::none) == boundary - 3);
+  CHECK(from_3(conversion::bf16_to_f32) == boundary - 2);
+  CHECK(from_3(conversion::f32_to_bf16) == boundary);
+  CHECK(first_piece(file.bytes().subspan(boundary)).size() == piece);
+  CHECK(first_piece(file.bytes().subspan(boundary, 10)).size() == 10);
+  CHECK(first_piece({}).empty());
+}
+
+TEST_CASE("elements that lie across the pieces of a file are converted whole") {
+  constexpr std::size_t elements = (std::size_t{9} << 20) / 2;
+  const test::scratch_directory directory;
+  std::string contents(2 * elements + 1, '\0');
+  for (std::size_t i = 0; i != contents.size(); ++i)
+    contents[i] = static_cast<char>(i * 31 >> 4);
+  const mapped_file file(directory.write("weights", contents));
+  const auto source = file.bytes().subspan(1);
+  std::vector<std::byte> expected(2 * source.size());
+  convert(conversion::bf16_to_f32, std::as_bytes(std::span(contents)).subspan(1), expected);
+  std::vector<std::byte> read(expected.size());
+
+  read_mapped(source, read, conversion::bf16_to_f32);
+
+  CHECK(read == expected);
+}
+
+TEST_CASE("a reader keeps the pages of one piece at most, and none that it has let go") {
+  constexpr std::size_t piece = std::size_t{4} << 20;
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", "");
+  std::filesystem::resize_file(path, 6 * piece);
+  const mapped_file file(path);
+  std::vector<std::byte> target(2 * file.bytes().size());
+  mapped_reader reader;
+  const auto read = [&](std::size_t begin, std::size_t bytes) {
+    reader.read(file.bytes().subspan(begin, bytes), mutable_bytes(target).first(2 * bytes),
+                conversion::bf16_to_f32);
+  };
+
+  read(0, file.bytes().size());
+  CHECK(test::resident_pages(file.bytes()) * page_bytes() <= 2 * piece);
+  read(100, 200);
+  read(300, 200);
+  const auto kept = test::resident_pages(file.bytes());
+  CHECK(kept > 0);
+  CHECK(kept * page_bytes() <= 2 * piece);
+  reader.let_go();
+  CHECK(test::resident_pages(file.bytes()) == 0);
+  read_mapped(file.bytes().first(1000), mutable_bytes(target).first(2000), conversion::bf16_to_f32);
+  CHECK(test::resident_pages(file.bytes()) == 0);
+}
+
+TEST_CASE("a reader lets go of all that it has read, in whatever order and of whatever file") {
+  constexpr std::size_t piece = std::size_t{4} << 20;
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", "");
+  std::filesystem::resize_file(path, 3 * piece);
+  const mapped_file file(path);
+  const mapped_file one(directory.write("one", std::string(50'000, '1')));
+  const mapped_file other(directory.write("other", std::string(50'000, '2')));
+  std::vector<std::byte> target(2 * 50'000);
+  mapped_reader reader;
+  const auto read = [&](const_bytes what) {
+    reader.read(what, mutable_bytes(target).first(2 * what.size()), conversion::bf16_to_f32);
+  };
+
+  const auto window = piece - reinterpret_cast<std::uintptr_t>(file.bytes().data()) % piece;
+  for (const auto begin : {window + 3'000'000, window + 1'000'000, window - 100'000})
+    read(file.bytes().subspan(begin, 20'000));
+  read(one.bytes());
+  read(other.bytes());
+  read(one.bytes());
+  reader.let_go();
+  CHECK(test::resident_pages(file.bytes()) == 0);
+  CHECK(test::resident_pages(one.bytes()) == 0);
+  CHECK(test::resident_pages(other.bytes()) == 0);
+}
+
+TEST_CASE("pages that their file has lost are told when they are converted, even if it has them "
+          "again") {
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", std::string(100'000, 'w'));
+  const mapped_file file(path);
+  const auto written = std::filesystem::last_write_time(path);
+  std::vector<std::byte> target(2 * 50'000);
+  std::filesystem::resize_file(path, 20'000);
+  CHECK(*const_cast<const volatile std::byte*>(&file.bytes().back()) == std::byte{0});
+  std::filesystem::resize_file(path, 100'000);
+  std::filesystem::last_write_time(path, written);
+
+  CHECK_THROWS_WITH(read_mapped(file.bytes().last(50'000), target, conversion::bf16_to_f32),
+                    Catch::Contains("cannot read a page of '" + path.string() + "'"));
+}
+
+TEST_CASE("a file that was cut short is told before it is converted") {
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", std::string(100'000, 'w'));
+  const mapped_file file(path);
+  std::vector<std::byte> target(100'000);
+  std::filesystem::resize_file(path, 20'000);
+  CHECK_THROWS_WITH(read_mapped(file.bytes().last(50'000), target, conversion::bf16_to_f32),
+                    "io_failure: '" + path.string() +
+                        "' was changed while it was in use: it had 100000 bytes and has 20000");
 }
 
 TEST_CASE("bytes that are in no file are copied like any other") {
@@ -185,6 +304,20 @@ TEST_CASE("pages that were populated are read without a fault, until they are dr
   const auto populated = faults_of_reading(file.bytes());
   drop_resident_pages(file.bytes());
   CHECK(faults_of_reading(file.bytes()) > populated);
+}
+
+TEST_CASE("the large page in which a range begins is dropped with it") {
+  const test::scratch_directory directory;
+  const auto path = directory.write("weights", "");
+  std::filesystem::resize_file(path, std::size_t{8} << 20);
+  const mapped_file file(path);
+
+  static_cast<void>(
+      faults_of_reading(file.bytes().first(1))); // Mapped for itself, as what follows.
+  populate_pages(file.bytes().first(std::size_t{2} << 20));
+  drop_resident_pages(file.bytes().subspan(1'500'000, 1000));
+
+  CHECK(test::resident_pages(file.bytes().first(1'500'000)) == 0);
 }
 
 TEST_CASE("pages of a file that is not what it was are not populated") {

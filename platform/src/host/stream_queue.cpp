@@ -22,8 +22,6 @@ namespace ferry {
 
 namespace {
 
-constexpr std::size_t piece_bytes = std::size_t{4} << 20;
-constexpr std::size_t window_bytes = std::size_t{32} << 20;
 constexpr std::size_t longest_thread_name = 15;
 
 } // namespace
@@ -31,7 +29,7 @@ constexpr std::size_t longest_thread_name = 15;
 stream_queue::stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
                            sticky_fault& fault, cache_share& cache)
     : id_(id), name_(name), reporter_(&reporter), fault_(&fault), cache_(&cache),
-      progress_(std::make_shared<stream_progress>()), ahead_(window_bytes) {}
+      progress_(std::make_shared<stream_progress>()) {}
 
 stream_queue::~stream_queue() {
   {
@@ -47,14 +45,11 @@ stream_queue::~stream_queue() {
 void stream_queue::copy(const copy_operation& operation) {
   const auto lock = std::scoped_lock(mutex_);
   push(copy_job{operation, reporter_->now()});
-  if (operation.from == memory_kind::mapped)
-    ahead_.expect(operation.source);
 }
 
 void stream_queue::populate(const_bytes pages, operation_tag tag) {
   const auto lock = std::scoped_lock(mutex_);
   push(populate_job{pages, tag, reporter_->now()});
-  ahead_.expect(pages);
 }
 
 void stream_queue::evict(const_bytes pages, operation_tag tag) {
@@ -122,6 +117,11 @@ void stream_queue::run() {
     lock.unlock();
     std::visit([this](const auto& work) { run(work); }, next);
     lock.lock();
+    if (pending_.empty()) {
+      lock.unlock();
+      reader_.let_go(); // Before anybody is told, and may end the file.
+      lock.lock();
+    }
     progress_->advance();
   }
 }
@@ -148,10 +148,8 @@ void stream_queue::run(const populate_job& work) {
   try {
     if (!fault_->raised())
       for (auto rest = work.pages; !rest.empty();) {
-        const auto piece = rest.first(std::min(piece_bytes, rest.size()));
-        ask_ahead();
+        const auto piece = first_piece(rest);
         populate_pages(piece);
-        read_on(piece.size());
         rest = rest.subspan(piece.size());
       }
   } catch (const std::exception& error) {
@@ -170,7 +168,7 @@ void stream_queue::run(const evict_job& work) {
   const auto start = reporter_->now();
   drop_resident_pages(work.pages);
   for (auto rest = work.pages; !rest.empty();) {
-    const auto piece = rest.first(std::min(piece_bytes, rest.size()));
+    const auto piece = first_piece(rest);
     let_go(piece);
     rest = rest.subspan(piece.size());
   }
@@ -189,6 +187,8 @@ void stream_queue::run(const announcement& work) {
 }
 
 void stream_queue::run(const record_point& point) {
+  if (!point.reached())
+    reader_.let_go();
   point.await();
 }
 
@@ -216,36 +216,20 @@ void stream_queue::move_bytes(const copy_operation& operation) {
   auto target = operation.target;
   auto source = operation.source;
   while (!source.empty()) {
-    const auto piece = std::min(piece_bytes, source.size());
-    const auto made = converted_bytes(how, piece);
-    ask_ahead();
-    read_mapped(source.first(piece), target.first(made), how);
-    let_go(source.first(piece));
+    const auto piece = first_piece(source, how);
+    const auto made = converted_bytes(how, piece.size());
+    reader_.read(piece, target.first(made), how);
+    let_go(piece);
     target = target.subspan(made);
-    source = source.subspan(piece);
-    read_on(piece);
+    source = source.subspan(piece.size());
   }
 }
 
 void stream_queue::let_go(const_bytes pages) {
-  if (!cache_->keeps(pages))
-    drop_cached_pages(pages);
-}
-
-void stream_queue::read_on(std::size_t bytes) {
-  const auto lock = std::scoped_lock(mutex_);
-  ahead_.copied(bytes);
-}
-
-void stream_queue::ask_ahead() {
-  for (;;) {
-    auto lock = std::unique_lock(mutex_);
-    const auto range = ahead_.next();
-    lock.unlock();
-    if (range.empty())
-      return;
-    read_ahead(range);
-  }
+  if (cache_->keeps(pages))
+    return;
+  reader_.let_go(); // The system forgets no page that a process has.
+  drop_cached_pages(pages);
 }
 
 void stream_queue::begin(const announcement& work) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "ferry/platform/device.hpp"
-#include "host/read_window.hpp"
+#include "ferry/platform/mapped_file.hpp"
 #include "host/stream_progress.hpp"
 
 #include <condition_variable>
@@ -89,8 +89,6 @@ private:
   void run(const record_point& point);
   void run(const gather_job& work);
   void move_bytes(const copy_operation& operation);
-  void ask_ahead();
-  void read_on(std::size_t bytes);
   void let_go(const_bytes pages);
   void begin(const announcement& work);
   void end_compute();
@@ -108,7 +106,7 @@ private:
   std::uint64_t submitted_ = 0; ///< Queued so far; what completes at once is not counted.
   bool stopping_ = false;
   std::optional<operation_span> computing_; ///< Announced and not known to have ended.
-  read_window ahead_;
+  mapped_reader reader_;                    ///< Of the thread.
   std::thread thread_;
 };
 

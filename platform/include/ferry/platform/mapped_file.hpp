@@ -29,16 +29,46 @@ private:
   const_bytes bytes_;
 };
 
-/// Copies `source`, converted, to `target`, which has room for exactly that. Bytes of a mapped file
-/// are read from the file: they do not become resident by it, and a file that was cut short or
-/// written since it was mapped is an error, where an access of its pages may end the process.
-/// @throws ferry_error `io_failure` with the path and what has happened to the file,
-/// `invalid_checkpoint` for a number that is too large for a narrower type
+/// Copies bytes of mapped files, a piece at a time. The pages of at most one piece stay resident
+/// behind it, for what follows them in their file, also when their `mapped_file` ends. Used by one
+/// thread at a time.
+class mapped_reader {
+public:
+  mapped_reader() = default;
+  mapped_reader(const mapped_reader&) = delete;
+  mapped_reader& operator=(const mapped_reader&) = delete;
+  ~mapped_reader() { let_go(); }
+
+  /// Copies `source`, converted, to `target`, which has room for exactly that. A file that was cut
+  /// short or written since it was mapped is an error, where an access of its pages may end the
+  /// process. Bytes that no live `mapped_file` holds are copied like any other.
+  /// @throws ferry_error `io_failure` with the path and what has happened to the file,
+  /// `invalid_checkpoint` for a number that is too large for a narrower type
+  void read(const_bytes source, mutable_bytes target, conversion how);
+
+  /// Takes what is resident of it out of the process.
+  void let_go() noexcept;
+
+private:
+  void read_piece(const_bytes piece, mutable_bytes target, conversion how);
+  void enter(const_bytes piece);
+
+  const_bytes resident_;
+};
+
+/// Reads with a `mapped_reader` of its own: nothing stays resident.
+/// @throws ferry_error as `mapped_reader::read`
 void read_mapped(const_bytes source, mutable_bytes target, conversion how = conversion::none);
 
-/// Makes `pages` of a mapped file resident, so that reading them waits for nothing. Does nothing
-/// for memory that no live `mapped_file` holds.
-/// @throws ferry_error as `read_mapped`
+/// Returns what of `range` is read at a time: up to the next 4 MiB of addresses and the end of the
+/// element that lies there, so that pieces share no more of a large page than that.
+[[nodiscard]] const_bytes first_piece(const_bytes range,
+                                      conversion how = conversion::none) noexcept;
+
+/// Makes `pages` of a mapped file resident, so that reading them waits for nothing. What is not in
+/// the page cache is read into pages as large as the kernel has them: those cost next to nothing
+/// to be made resident again. Does nothing for memory that no live `mapped_file` holds.
+/// @throws ferry_error `io_failure` as `mapped_reader::read`
 void populate_pages(const_bytes pages);
 
 /// Fails with `io_failure`, the path and what happened, if the file of `range` has been cut short
@@ -56,18 +86,15 @@ void populate_pages(const_bytes pages);
 /// cache had.
 [[nodiscard]] std::uint64_t bytes_read_from_disk() noexcept;
 
-/// Asks the operating system to read `range` of a mapped file ahead. A hint; never fails, and does
-/// nothing for memory that no live `mapped_file` holds.
-void read_ahead(const_bytes range) noexcept;
-
 /// Lets the operating system forget whole pages of `range` of a mapped file that are in its page
-/// cache and in no process. Never fails, and does nothing for memory that no live `mapped_file`
-/// holds.
+/// cache and in no process, and with them the large page in which the range begins. Never fails,
+/// and does nothing for memory that no live `mapped_file` holds.
 void drop_cached_pages(const_bytes range) noexcept;
 
 /// Takes the pages that hold `range` of a mapped file out of the resident set, those at its edges
-/// included. The contents stay what they are: a later access reads the file again. Never fails,
-/// and does nothing for memory that no live `mapped_file` holds.
+/// and the large page in which it begins included. The contents stay what they are: a later
+/// access reads the file again. Never fails, and does nothing for memory that no live `mapped_file`
+/// holds.
 void drop_resident_pages(const_bytes range) noexcept;
 
 } // namespace ferry
