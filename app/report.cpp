@@ -59,6 +59,13 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+std::uint64_t blocks_in_place(const run_report& r) {
+  std::uint64_t count = 0;
+  for (const auto& [path, component] : r.components)
+    count += component.blocks_in_place;
+  return count;
+}
+
 void line(std::string& table, std::string_view name, std::string_view value) {
   constexpr std::size_t width = 27;
   table += "  ";
@@ -90,7 +97,8 @@ json as_json(const run_report& r) {
                         {"blocks", c.blocks},
                         {"streamed_bytes", c.streamed_bytes},
                         {"largest_block_bytes", c.largest_block_bytes},
-                        {"resident_blocks", c.resident_blocks}};
+                        {"resident_blocks", c.resident_blocks},
+                        {"blocks_in_place", c.blocks_in_place}};
   return {
       {"strategy", r.strategy},
       {"chosen", as_json(r.chosen)},
@@ -179,6 +187,8 @@ std::string to_table(const run_report& r) {
   if (r.compute_dtype != "checkpoint" || !r.compute_reason.empty())
     line(table, "computes in",
          r.compute_dtype + (r.compute_reason.empty() ? "" : ": " + r.compute_reason));
+  if (const auto in_place = blocks_in_place(r); in_place > 0)
+    line(table, "computed with in place", counted(in_place, "block"));
   line(table, "peak on the device", size_text(r.peak_device_weight_bytes));
   if (r.slot_bytes > 0)
     line(table, "one slot", size_text(r.slot_bytes));

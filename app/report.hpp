@@ -20,6 +20,7 @@ struct component_report {
   std::uint64_t streamed_bytes = 0; ///< What the ring moves in one pass.
   std::uint64_t largest_block_bytes = 0;
   std::uint64_t resident_blocks = 0;
+  std::uint64_t blocks_in_place = 0; ///< Computed with in their files.
 };
 
 /// What `--config auto` came to.

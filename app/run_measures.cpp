@@ -40,7 +40,8 @@ void add_state(run_report& report, const offload_state& state) {
                                .blocks = c.blocks,
                                .streamed_bytes = c.streamed_bytes,
                                .largest_block_bytes = c.largest_block_bytes,
-                               .resident_blocks = c.resident_blocks};
+                               .resident_blocks = c.resident_blocks,
+                               .blocks_in_place = c.blocks_in_place};
 }
 
 void add_unoffloaded(run_report& report, const pipeline& subject) {

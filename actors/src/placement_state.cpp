@@ -62,6 +62,7 @@ std::map<std::string, component_state> placement::components() const {
     for (const auto i : units.blocks) {
       if (i >= blocks_.size())
         continue;
+      state.blocks_in_place += through_->at(plan_.transfers.blocks[i].id).in_place ? 1U : 0U;
       if (blocks_[i].master)
         count_host(blocks_[i].master->segments(), state);
       if (blocks_[i].shard && !blocks_[i].shard->whole().empty())

@@ -144,6 +144,8 @@ TEST_CASE("a block that is not aligned in its file as it would be in a slot is c
     const auto there = subject.file.bytes().subspan(shift).data() == seen.data();
     CHECK(there == (shift == 0));
   });
+  CHECK(through.state()->components.at("transformer").blocks_in_place ==
+        (shift == 0 ? block_count : 0));
 
   REQUIRE(through.end_request());
 }

@@ -92,6 +92,27 @@ TEST_CASE("without an offload a run computes in the type that it was asked for",
   CHECK(resident["output_sha256"] == offloaded["output_sha256"]);
 }
 
+TEST_CASE("table and report say how many blocks are computed with in place",
+          "[app][run][conversion]") {
+  const test::scratch_directory scratch;
+  const auto model = bf16_checkpoint("wan", scratch.path());
+
+  const auto as_stored = report_of(model, {"--device", "host", "--config", by_blocks});
+  const auto wide =
+      report_of(model, {"--device", "host", "--config", by_blocks, "--compute-dtype", "f32"});
+  const auto table =
+      test::run_program({"run", model, "--device", "host", "--config", by_blocks, "--steps", "1"})
+          .out;
+
+  const auto& components = as_stored["components"];
+  CHECK(components["transformer"]["blocks_in_place"] == 2);
+  CHECK(components["text_encoder"]["blocks_in_place"] == components["text_encoder"]["blocks"]);
+  CHECK(wide["components"]["transformer"]["blocks_in_place"] == 0);
+  const auto all = 2 + components["text_encoder"]["blocks"].get<int>();
+  CHECK_THAT(table, Catch::Contains("computed with in place") &&
+                        Catch::Contains(" " + std::to_string(all) + " blocks"));
+}
+
 TEST_CASE("auto says which type it took and why", "[app][run][conversion]") {
   const test::scratch_directory scratch;
   const auto model = bf16_checkpoint("wan", scratch.path());

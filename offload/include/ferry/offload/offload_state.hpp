@@ -25,6 +25,7 @@ struct component_state {
   std::size_t streamed_bytes = 0;      ///< What the ring moves for one pass over all its blocks.
   std::size_t largest_block_bytes = 0; ///< As it lies in a slot.
   std::size_t resident_blocks = 0;     ///< Blocks that are not streamed.
+  std::size_t blocks_in_place = 0;     ///< Streamed ones that are computed with in their files.
   weight_version version{};            ///< Of its weights.
 
   /// All of it that the ring does not stream is on the device now: it stays there, or it came as a
