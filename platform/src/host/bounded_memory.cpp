@@ -41,7 +41,6 @@ mutable_bytes bounded_memory::allocate(memory_kind kind, std::size_t bytes) {
     throw device_error(full, operation,
                        "asked for " + std::to_string(bytes) +
                            " bytes: " + std::generic_category().message(errno));
-  ::madvise(data, bytes, MADV_HUGEPAGE); // A wish: written and computed with faster.
 
   const auto result = mutable_bytes(static_cast<std::byte*>(data), bytes);
   blocks_.emplace(result.data(), block{kind, bytes});
