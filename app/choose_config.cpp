@@ -35,6 +35,22 @@ std::optional<std::size_t> most_passes(const run_options& options, const diffusi
   return std::min(*options.passes_per_fetch, all);
 }
 
+bool converts(const module_node& node) {
+  return std::ranges::any_of(node.tensors(),
+                             [](const auto& each) { return each.convert != conversion::none; }) ||
+         std::ranges::any_of(node.children(),
+                             [](const auto& child) { return converts(*child.second); });
+}
+
+/// Whether weights that ranks would gather are of another type than they are kept in.
+bool denoisers_convert(const pipeline& subject) {
+  const auto roles = subject.declared_components().value_or(component_roles{});
+  return std::ranges::any_of(roles.dits, [&](const std::string& path) {
+    const auto denoiser = find_node(subject.root(), path);
+    return denoiser != nullptr && converts(*denoiser);
+  });
+}
+
 } // namespace
 
 std::string transfer_text(const planned_configuration& plan) {
@@ -43,16 +59,39 @@ std::string transfer_text(const planned_configuration& plan) {
   return gathers(plan) ? "allgather" : "rank-local";
 }
 
-std::string options_text(const planned_configuration& plan, std::size_t ranks) {
-  const auto for_ranks = ranks == 1 ? "" : "--ranks " + std::to_string(ranks);
+std::string options_text(const planned_configuration& plan, std::size_t ranks,
+                         const compute_dtype& computes) {
+  std::string text;
+  const auto add = [&text](const std::string& option) {
+    text += (text.empty() ? "" : " ") + option;
+  };
+  if (ranks != 1)
+    add("--ranks " + std::to_string(ranks));
+  if (computes.type)
+    add("--compute-dtype " + to_string(computes));
   if (plan.compact.empty())
-    return for_ranks;
-  auto text = for_ranks + (ranks == 1 ? "" : " ") + "--config '" + plan.compact + "'";
+    return text;
+  add("--config '" + plan.compact + "'");
   if (gathers(plan) && plan.config.chunk_bytes != offload_config{}.chunk_bytes)
-    text += " --dlo-chunk-size-mb " + std::to_string(plan.config.chunk_bytes / bytes_in_mib);
+    add("--dlo-chunk-size-mb " + std::to_string(plan.config.chunk_bytes / bytes_in_mib));
   if (plan.passes_per_fetch != plan.passes_of_step)
-    text += " --passes-per-fetch " + std::to_string(plan.passes_per_fetch);
+    add("--passes-per-fetch " + std::to_string(plan.passes_per_fetch));
   return text;
+}
+
+result<std::vector<planned_configuration>> plan_runs(const diffusion_model& model,
+                                                     const plan_question& asked) {
+  const torch_pipeline subject(model.description());
+  auto plans = plan_configurations(subject, asked);
+  if (!plans || asked.ranks == 1 || !denoisers_convert(subject))
+    return plans;
+  std::erase_if(*plans, gathers);
+  if (plans->empty())
+    return tl::unexpected(failure{
+        .code = errc::unsupported,
+        .detail = "--compute-dtype converts weights, which ranks then cannot gather, and nothing "
+                  "else fits; leave it out, or give more device or host memory"});
+  return plans;
 }
 
 void warn_of_unplanned(const std::optional<std::string>& model) {
@@ -88,7 +127,7 @@ result<void> check_beside_automatic(const legacy_options& beside) {
 result<planned_configuration>
 choose_config(const run_options& options, const diffusion_model& model,
               const std::vector<asked_request>& asked, std::optional<std::uint64_t> device_memory,
-              std::optional<dtype> computes, device& target, std::size_t ranks) {
+              const compute_dtype& computes, device& target, std::size_t ranks) {
   auto rates = read_rates({.model = options.sim_model});
   if (!rates)
     return tl::unexpected(rates.error());
@@ -97,12 +136,11 @@ choose_config(const run_options& options, const diffusion_model& model,
                                        .device = target.traits().name,
                                        .device_memory = device_memory,
                                        .sim_model = options.sim_model,
-                                       .computes = computes},
+                                       .computes = computes.type},
                                       ranks, *rates);
         !measured)
       return tl::unexpected(measured.error());
   warn_of_unplanned(options.sim_model);
-  const torch_pipeline subject(model.description());
   const auto& first = asked.front().what;
   const plan_question question{.rates = std::move(*rates),
                                .device_memory = target.memory().free,
@@ -110,11 +148,11 @@ choose_config(const run_options& options, const diffusion_model& model,
                                .steps = static_cast<std::size_t>(first.steps),
                                .passes = model.passes_per_step(first),
                                .most_passes_per_fetch = most_passes(options, model, asked)};
-  auto plans = plan_configurations(subject, question);
+  auto plans = plan_runs(model, question);
   if (!plans)
     return tl::unexpected(plans.error());
   auto& best = plans->front();
-  const auto text = options_text(best, ranks);
+  const auto text = options_text(best, ranks, computes);
   log(log_level::info, "ferry.app",
       "choose configuration " + (best.compact.empty() ? "nothing is offloaded" : text));
   return std::move(best);

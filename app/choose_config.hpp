@@ -8,6 +8,7 @@
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
 
+#include "models/compute_dtype.hpp"
 #include "models/diffusion_model.hpp"
 #include "request_file.hpp"
 #include "run_options.hpp"
@@ -27,8 +28,16 @@ inline constexpr const char* automatic_config = "auto";
 /// where nothing is offloaded.
 [[nodiscard]] std::string transfer_text(const planned_configuration& plan);
 
-/// Returns the options of `ferry run` that ask for a configuration planned for so many ranks.
-[[nodiscard]] std::string options_text(const planned_configuration& plan, std::size_t ranks);
+/// Returns the options of `ferry run` that ask for a configuration planned for so many ranks and
+/// for weights of this type.
+[[nodiscard]] std::string options_text(const planned_configuration& plan, std::size_t ranks,
+                                       const compute_dtype& computes);
+
+/// Returns the configurations that a run of `model` may take, the best first: no gathers of weights
+/// that are converted, which a run refuses.
+/// @return as of `plan_configurations`; `unsupported` if nothing else fits
+[[nodiscard]] result<std::vector<planned_configuration>> plan_runs(const diffusion_model& model,
+                                                                   const plan_question& asked);
 
 /// Says in the log which keys of a simulated device's model no plan counts.
 void warn_of_unplanned(const std::optional<std::string>& model);
@@ -38,12 +47,12 @@ void warn_of_unplanned(const std::optional<std::string>& model);
 
 /// Returns the best configuration for a run of `asked` on `ranks` devices like `target`: on `sim`
 /// by its model, elsewhere by what a request took in `device_memory` with weights of type
-/// `computes`. No more passes share a fetch than all of `asked` have together. Says in the log
-/// which one. @pre `asked` is not empty
-/// @return as of `plan_configurations` and `measure_rates`
+/// `computes`, which `model` has been loaded for. No more passes share a fetch than all of `asked`
+/// have together. Says in the log which one. @pre `asked` is not empty
+/// @return as of `plan_runs` and `measure_rates`
 [[nodiscard]] result<planned_configuration>
 choose_config(const run_options& options, const diffusion_model& model,
               const std::vector<asked_request>& asked, std::optional<std::uint64_t> device_memory,
-              std::optional<dtype> computes, device& target, std::size_t ranks);
+              const compute_dtype& computes, device& target, std::size_t ranks);
 
 } // namespace ferry

@@ -2,17 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <ferry/offload/planner.hpp>
+#include <ferry/platform/open_device.hpp>
 #include <ferry/platform/quantity.hpp>
-#include <ferry/torch/torch_pipeline.hpp>
 
 #include "choose_config.hpp"
 #include "command.hpp"
+#include "models/compute_dtype.hpp"
+#include "models/compute_threads.hpp"
 #include "models/load_model.hpp"
 #include "models/request.hpp"
 #include "open_ranks.hpp"
 #include "option_checks.hpp"
 #include "plan_rates.hpp"
 #include "report.hpp"
+#include "run_options.hpp"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -43,6 +46,7 @@ struct plan_options {
   rate_options rates;
   bool measure = false;
   std::string device;
+  std::optional<std::string> compute_dtype; ///< See `choose_compute_dtype`.
   std::optional<int> steps;
   std::optional<double> guidance;
   std::optional<std::size_t> passes_per_fetch;
@@ -61,15 +65,30 @@ result<std::optional<std::uint64_t>> read_memory(const char* option,
   return *bytes;
 }
 
+/// Returns the type that a run of the same `--compute-dtype` computes in. Only `auto` asks a
+/// device.
+result<compute_dtype> compute_dtype_of(const plan_options& options) {
+  if (auto known = check_compute_dtype(options.compute_dtype); !known)
+    return tl::unexpected(known.error());
+  if (options.compute_dtype != "auto")
+    return choose_compute_dtype(options.compute_dtype, {});
+  limit_compute_threads();
+  const auto target = open_device(options.device, {.model = options.rates.model.value_or("")});
+  if (!target)
+    return tl::unexpected(target.error());
+  return choose_compute_dtype(options.compute_dtype, (*target)->traits());
+}
+
 /// Makes the question of what was typed, with rates measured if that was wished for.
-result<plan_question> question_of(const plan_options& options, const diffusion_model& model) {
+result<plan_question> question_of(const plan_options& options, const diffusion_model& model,
+                                  const compute_dtype& computes) {
   const auto device_memory = read_memory("--device-memory", options.device_memory);
   if (!device_memory)
     return tl::unexpected(device_memory.error());
   const auto host_memory = read_memory("--host-memory", options.host_memory);
   if (!host_memory)
     return tl::unexpected(host_memory.error());
-  if (!options.device.empty() && !options.measure)
+  if (!options.device.empty() && !options.measure && options.compute_dtype != "auto")
     return tl::unexpected(failure{.code = errc::invalid_argument,
                                   .detail = "--device is '" + options.device +
                                             "' and nothing is measured; add --measure"});
@@ -85,7 +104,8 @@ result<plan_question> question_of(const plan_options& options, const diffusion_m
     if (auto measured = measure_rates({.checkpoint = options.checkpoint,
                                        .device = options.device,
                                        .device_memory = *device_memory,
-                                       .sim_model = options.rates.model},
+                                       .sim_model = options.rates.model,
+                                       .computes = computes.type},
                                       static_cast<std::size_t>(options.ranks), *rates);
         !measured)
       return tl::unexpected(measured.error());
@@ -106,7 +126,7 @@ double seconds(nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-json row(const planned_configuration& plan, std::size_t ranks) {
+json row(const planned_configuration& plan, std::size_t ranks, const compute_dtype& computes) {
   const auto transfer = transfer_text(plan);
   json steps = json::object();
   for (const auto& [path, time] : plan.steps)
@@ -123,17 +143,17 @@ json row(const planned_configuration& plan, std::size_t ranks) {
           {"peak_device_weight_bytes", plan.device_bytes},
           {"pinned_bytes", plan.host_bytes},
           {"config", plan.compact.empty() ? json(nullptr) : json::parse(plan.compact)},
-          {"options", options_text(plan, ranks)}};
+          {"options", options_text(plan, ranks, computes)}};
 }
 
 void print_json(const plan_question& asked, const std::vector<planned_configuration>& plans,
-                bool measured) {
-  json computes = json::object();
+                bool measured, const compute_dtype& computes) {
+  json block_times = json::object();
   for (const auto& [path, time] : asked.rates.computes)
-    computes[path] = seconds(time);
+    block_times[path] = seconds(time);
   json rows = json::array();
   for (const auto& each : plans)
-    rows.push_back(row(each, asked.ranks));
+    rows.push_back(row(each, asked.ranks, computes));
   const json all = {
       {"rates",
        {{"measured", measured},
@@ -141,11 +161,12 @@ void print_json(const plan_question& asked, const std::vector<planned_configurat
         {"latency_s", seconds(asked.rates.latency)},
         {"host_bytes_per_s", asked.rates.host == 0 ? json(nullptr) : json(asked.rates.host)},
         {"compute_s", seconds(asked.rates.compute)},
-        {"computes_s", computes},
+        {"computes_s", block_times},
         {"gather_bytes_per_s", asked.rates.gather},
         {"gather_latency_s", seconds(asked.rates.gather_latency)},
         {"gather_over_link", asked.rates.gather_over_link},
         {"jitter", asked.rates.jitter}}},
+      {"compute_dtype", to_string(computes)},
       {"ranks", asked.ranks},
       {"steps", asked.steps},
       {"configurations", rows}};
@@ -176,8 +197,9 @@ std::string rates_text(const machine_rates& rates, bool measured) {
 }
 
 /// Returns how to run what was planned.
-std::string how_to_run(const planned_configuration& plan, std::size_t ranks) {
-  const auto options = options_text(plan, ranks);
+std::string how_to_run(const planned_configuration& plan, std::size_t ranks,
+                       const compute_dtype& computes) {
+  const auto options = options_text(plan, ranks, computes);
   if (plan.compact.empty())
     return "everything on the device" + (options.empty() ? "" : ": " + options) +
            ", without --config";
@@ -189,7 +211,7 @@ std::string how_to_run(const planned_configuration& plan, std::size_t ranks) {
 }
 
 void print_table(const plan_question& asked, const std::vector<planned_configuration>& plans,
-                 bool measured) {
+                 bool measured, const compute_dtype& computes) {
   std::printf("%3s %-23s %-16s %9s %5s %6s %-12s %9s %11s %11s %11s %11s\n", "", "strategy",
               "components", "residents", "slots", "passes", "transport", "chunk", "step", "load",
               "device", "pinned");
@@ -208,9 +230,11 @@ void print_table(const plan_question& asked, const std::vector<planned_configura
   std::printf(
       "\nin the order of what a request of %zu steps takes, with what it loads\nrates: %s\n",
       asked.steps, rates_text(asked.rates, measured).c_str());
-  std::printf("\nbest: %s\n", how_to_run(plans.front(), asked.ranks).c_str());
+  if (const auto type = compute_dtype_text(to_string(computes), computes.reason); !type.empty())
+    std::printf("computes in %s\n", type.c_str());
+  std::printf("\nbest: %s\n", how_to_run(plans.front(), asked.ranks, computes).c_str());
   for (std::size_t i = 1; i != plans.size(); ++i)
-    std::printf("%4zu: %s\n", i + 1, how_to_run(plans[i], asked.ranks).c_str());
+    std::printf("%4zu: %s\n", i + 1, how_to_run(plans[i], asked.ranks, computes).c_str());
 }
 
 exit_code give_up(const failure& reason) {
@@ -218,22 +242,24 @@ exit_code give_up(const failure& reason) {
 }
 
 exit_code plan(const plan_options& options) {
-  const auto model = load_model(options.checkpoint);
+  const auto computes = compute_dtype_of(options);
+  if (!computes)
+    return give_up(computes.error());
+  const auto model = load_model(options.checkpoint, computes->type);
   if (!model)
     return give_up(model.error());
-  const auto asked = question_of(options, **model);
+  const auto asked = question_of(options, **model, *computes);
   if (!asked)
     return give_up(asked.error());
-  const torch_pipeline subject((*model)->description());
-  auto plans = plan_configurations(subject, *asked);
+  auto plans = plan_runs(**model, *asked);
   if (!plans)
     return give_up(plans.error());
   if (plans->size() > static_cast<std::size_t>(options.rows))
     plans->resize(static_cast<std::size_t>(options.rows));
   if (options.as_json)
-    print_json(*asked, *plans, options.measure);
+    print_json(*asked, *plans, options.measure, *computes);
   else
-    print_table(*asked, *plans, options.measure);
+    print_table(*asked, *plans, options.measure, *computes);
   return exit_code::done;
 }
 
@@ -281,10 +307,11 @@ void add_rates(CLI::App& command, plan_options& options) {
                   "First run the family's default request and take its link and compute times");
   group
       ->add_option("--device", options.device,
-                   "With --measure: sim, host or cuda[:N] (cuda where a GPU can be opened, else "
-                   "host)")
+                   "With --measure or --compute-dtype auto: sim, host or cuda[:N] (cuda where a "
+                   "GPU can be opened, else host)")
       ->type_name("NAME")
       ->check(check_device_name);
+  add_compute_dtype_option(*group, options.compute_dtype);
 }
 
 void add_request(CLI::App& command, plan_options& options) {

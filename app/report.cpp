@@ -154,6 +154,12 @@ run_report overall(const std::vector<run_report>& ranks) {
 
 } // namespace
 
+std::string compute_dtype_text(const std::string& type, const std::string& reason) {
+  if (reason.empty())
+    return type == "checkpoint" ? "" : type;
+  return type + ": " + reason;
+}
+
 std::string time_text(double seconds) {
   std::array<char, 32> text{};
   if (seconds < 1e-3)
@@ -184,9 +190,8 @@ std::string to_table(const run_report& r) {
     line(table, "peak, predicted", size_text(r.chosen->peak_device_weight_bytes));
   }
   line(table, "weights", size_text(r.total_weight_bytes));
-  if (r.compute_dtype != "checkpoint" || !r.compute_reason.empty())
-    line(table, "computes in",
-         r.compute_dtype + (r.compute_reason.empty() ? "" : ": " + r.compute_reason));
+  if (const auto type = compute_dtype_text(r.compute_dtype, r.compute_reason); !type.empty())
+    line(table, "computes in", type);
   if (const auto in_place = blocks_in_place(r); in_place > 0)
     line(table, "computed with in place", counted(in_place, "block"));
   line(table, "peak on the device", size_text(r.peak_device_weight_bytes));

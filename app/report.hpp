@@ -94,6 +94,10 @@ struct run_report {
 /// Returns the report as the table that people read.
 [[nodiscard]] std::string to_table(const run_report& report);
 
+/// Returns what weights are computed in, with the reason of `auto`, as people read it: "f32". Empty
+/// where nobody asked for a type.
+[[nodiscard]] std::string compute_dtype_text(const std::string& type, const std::string& reason);
+
 /// Returns a time in seconds as people read it: "2.00 ms".
 [[nodiscard]] std::string time_text(double seconds);
 

@@ -82,12 +82,7 @@ void add_device(CLI::App& command, run_options& options) {
                    "Under a launcher: most seconds that ranks wait for one another to come (60)")
       ->type_name("N")
       ->check(integer_between(1, longest_join_patience));
-  group
-      ->add_option(
-          "--compute-dtype", options.compute_dtype,
-          "What weights are on the device: bf16, f32, or auto, which takes f32 where that is "
-          "faster (as in the checkpoint)")
-      ->type_name("TYPE");
+  add_compute_dtype_option(*group, options.compute_dtype);
 }
 
 void add_request(CLI::App& command, run_options& options) {
@@ -148,6 +143,14 @@ void add_results(CLI::App& command, run_options& options) {
 }
 
 } // namespace
+
+void add_compute_dtype_option(CLI::App& command, std::optional<std::string>& asked) {
+  command
+      .add_option("--compute-dtype", asked,
+                  "What weights are on the device: bf16, f32, or auto, which takes f32 where that "
+                  "is faster (as in the checkpoint)")
+      ->type_name("TYPE");
+}
 
 void add_run_options(CLI::App& command, run_options& options) {
   command

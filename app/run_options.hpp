@@ -54,6 +54,9 @@ struct run_options {
   std::optional<std::string> report; ///< A path, or `-`.
 };
 
+/// Declares `--compute-dtype`, whose text `check_compute_dtype` and `choose_compute_dtype` read.
+void add_compute_dtype_option(CLI::App& command, std::optional<std::string>& asked);
+
 /// Declares the options of `ferry run` on `command`; parsing fills `options`, which outlives it.
 void add_run_options(CLI::App& command, run_options& options);
 

@@ -299,7 +299,8 @@ result<void> run_all(const checked_run& run, rank_outcome& outcome) {
   if (const auto& plan = run.setup.chosen)
     report.chosen =
         chosen_report{.config = plan->compact,
-                      .options = options_text(*plan, static_cast<std::size_t>(run.setup.ranks)),
+                      .options = options_text(*plan, static_cast<std::size_t>(run.setup.ranks),
+                                              run.setup.computes),
                       .step_s = std::chrono::duration<double>(plan->step).count(),
                       .peak_device_weight_bytes = plan->device_bytes};
   report.device = self.target->traits().name;

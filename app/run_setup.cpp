@@ -239,7 +239,7 @@ result<run_setup> check(const run_options& options) {
   std::optional<planned_configuration> chosen;
   auto passes_per_fetch = options.passes_per_fetch;
   if (plans) {
-    auto best = choose_config(options, **model, *asked, *memory, computes.type,
+    auto best = choose_config(options, **model, *asked, *memory, computes,
                               *ranks->here.front().target, ranks->here.size());
     if (!best)
       return tl::unexpected(best.error());

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <string>
@@ -191,6 +192,166 @@ TEST_CASE("ranks are planned for, and run as predicted", "[app][plan]") {
 
   CHECK(steady_step(report) == Approx((*gathering)["step_s"].get<double>()).epsilon(0.01));
   CHECK(report["peak_device_weight_bytes"] == (*gathering)["peak_device_weight_bytes"]);
+}
+
+/// Writes a checkpoint of bf16 weights that is larger than the test data.
+std::string bf16_checkpoint(const test::scratch_directory& scratch) {
+  const auto path = (scratch.path() / "bf16").string();
+  REQUIRE(run_program({"checkpoint", "wan", path, "--blocks", "8", "--hidden", "64", "--head-dim",
+                       "32", "--text-hidden", "32"})
+              .code == 0);
+  return path;
+}
+
+/// Returns what is planned, with all that is not a row.
+json plan_of(const std::string& path, const words& more) {
+  words all{"plan", path, "--json", "--rows", "100"};
+  all.insert(all.end(), more.begin(), more.end());
+  const auto done = run_program(all);
+  CAPTURE(done.err);
+  REQUIRE(done.code == 0);
+  return json::parse(done.out);
+}
+
+/// Returns the device bytes with the denoisers streamed through so many slots and nothing resident.
+std::uint64_t device_bytes(const json& plans, std::size_t slots) {
+  const auto& rows = plans["configurations"];
+  const auto found = std::ranges::find_if(rows, [&](const json& each) {
+    return each["slots"] == slots && each["resident_blocks"] == 0 &&
+           each["config"]["components"] == json::array({"dit"});
+  });
+  REQUIRE(found != rows.end());
+  return (*found)["peak_device_weight_bytes"];
+}
+
+TEST_CASE(
+    "a plan in f32 of a bf16 checkpoint has slots twice as large, and the device bytes of the "
+    "run",
+    "[app][plan][conversion]") {
+  const test::scratch_directory scratch;
+  const auto path = bf16_checkpoint(scratch);
+
+  const auto stored = plan_of(path, {});
+  const auto wide = plan_of(path, {"--compute-dtype", "f32"});
+  const auto ran =
+      run_program({"run", path, "--device", "sim", "--steps", "1", "--report", "-", "--config",
+                   R"({"mode":"layer","components":["dit"],"slots":3})", "--compute-dtype", "f32"});
+
+  REQUIRE(ran.code == 0);
+  const auto report = json::parse(ran.out);
+  CHECK(device_bytes(wide, 3) == report["peak_device_weight_bytes"]);
+  const auto slot = device_bytes(wide, 3) - device_bytes(wide, 2);
+  CHECK(slot == report["slot_bytes"]);
+  const auto stored_slot = device_bytes(stored, 3) - device_bytes(stored, 2);
+  CHECK(static_cast<double>(slot) ==
+        Approx(2.0 * stored_slot).epsilon(0.02)); // Tensors are aligned.
+  CHECK(wide["compute_dtype"] == report["compute_dtype"]);
+  CHECK(stored["compute_dtype"] == "checkpoint");
+}
+
+TEST_CASE("what is planned in another type is pasted with it, as an automatic run takes it",
+          "[app][plan][conversion]") {
+  const test::scratch_directory scratch;
+  const auto path = bf16_checkpoint(scratch);
+  const words asked{
+      "--compute-dtype", "f32",
+      "--device-memory", std::to_string(device_bytes(plan_of(path, {"--compute-dtype", "f32"}), 2)),
+      "--sim",           model};
+
+  const auto best = plan_of(path, asked)["configurations"].front();
+  words line{"run", path, "--device", "sim", "--config", "auto", "--report", "-"};
+  line.insert(line.end(), asked.begin(), asked.end());
+  const auto ran = run_program(line);
+  words table{"plan", path};
+  table.insert(table.end(), asked.begin(), asked.end());
+
+  REQUIRE(ran.code == 0);
+  const auto chosen = json::parse(ran.out)["chosen"];
+  CHECK(best["options"].get<std::string>().find("--compute-dtype f32 --config '") == 0);
+  CHECK(chosen["options"] == best["options"]);
+  CHECK(chosen["step_s"] == best["step_s"]);
+  CHECK_THAT(run_program(table).out, Contains("\ncomputes in f32\n\nbest: --compute-dtype f32 "));
+}
+
+TEST_CASE("a plan that chooses the type says which one it took and why",
+          "[app][plan][conversion]") {
+  const auto chosen =
+      run_program({"plan", data("wan-tiny"), "--compute-dtype", "auto", "--device", "host"});
+
+  CHECK(chosen.code == 0);
+  CHECK_THAT(chosen.out, Contains("\ncomputes in ") && Contains(": a product takes ") &&
+                             Contains("ms in f32, ") && Contains("ms in bf16\n"));
+  CHECK_THAT(run_program({"plan", data("wan-tiny")}).out, !Contains("computes in"));
+}
+
+TEST_CASE("rates are measured in the type that is planned for", "[app][plan][conversion]") {
+  const test::scratch_directory scratch;
+  const auto path = bf16_checkpoint(scratch);
+  const auto least = run_program({"plan", path, "--device-memory", "0"}).err;
+  words measuring{"plan",
+                  path,
+                  "--measure",
+                  "--device",
+                  "sim",
+                  "--device-memory",
+                  std::to_string(std::stoull(least.substr(least.find("at least ") + 9)))};
+
+  const auto stored = run_program(measuring);
+  measuring.insert(measuring.end(), {"--compute-dtype", "f32"});
+  const auto wide = run_program(measuring);
+
+  CHECK(stored.code == 0);
+  CHECK(wide.code == 2);
+  CHECK_THAT(wide.err, Contains(" + 1 slots of ")); // It was tried, not only planned.
+}
+
+TEST_CASE("ranks that compute in another type are planned, and run, without gathers",
+          "[app][plan][ranks][conversion]") {
+  const test::scratch_directory scratch;
+  const auto path = bf16_checkpoint(scratch);
+  const auto gathers = [](const json& plans) {
+    return std::ranges::any_of(plans["configurations"], [](const json& each) {
+      return each["weight_transfer"] == "allgather";
+    });
+  };
+  const auto slots = std::to_string(device_bytes(plan_of(path, {"--compute-dtype", "f32"}), 4));
+  const words slow{"--ranks", "4", "--sim", "link=5MB/s,compute=500us", "--device-memory", slots};
+  words line{"run",      path,   "--device", "sim", "--steps",         "1",
+             "--config", "auto", "--report", "-",   "--compute-dtype", "f32"};
+  line.insert(line.end(), slow.begin(), slow.end());
+
+  const auto stored = plan_of(path, {"--ranks", "2"});
+  const auto wide = plan_of(path, {"--ranks", "2", "--compute-dtype", "f32"});
+  const auto same = plan_of(path, {"--ranks", "2", "--compute-dtype", "bf16"});
+  const auto ran = run_program(line);
+
+  CHECK(gathers(stored));
+  CHECK_FALSE(gathers(wide));
+  CHECK(gathers(same));
+  CAPTURE(ran.err);
+  CHECK(ran.code == 0);
+}
+
+TEST_CASE("where only gathers of what is converted would fit the plan says so",
+          "[app][plan][ranks][conversion]") {
+  const test::scratch_directory scratch;
+  const auto path = bf16_checkpoint(scratch);
+  const auto rows = plan_of(path, {"--ranks", "4", "--compute-dtype", "f32"})["configurations"];
+  std::uint64_t device = 0;
+  std::uint64_t host = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& each : rows)
+    if (each["strategy"] == "none")
+      device = each["peak_device_weight_bytes"];
+    else
+      host = std::min(host, each["pinned_bytes"].get<std::uint64_t>());
+
+  const auto done =
+      run_program({"plan", path, "--ranks", "4", "--compute-dtype", "f32", "--device-memory",
+                   std::to_string(device - 1), "--host-memory", std::to_string(host - 1)});
+
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err,
+             Contains("--compute-dtype converts weights, which ranks then cannot gather"));
 }
 
 TEST_CASE("the step of two denoisers is the mean of theirs", "[app][plan]") {
@@ -420,6 +581,9 @@ TEST_CASE("nonsense is refused by its option", "[app][plan]") {
       {{"--host-memory", "much"}, "--host-memory: "},
       {{"--measure", "--device", ""}, "--device is ''; expected sim, host or cuda"},
       {{"--device", "sim"}, "--device is 'sim' and nothing is measured; add --measure"},
+      {{"--compute-dtype", "fp8"}, "--compute-dtype is 'fp8'; expected bf16, f32, or auto"},
+      {{"--compute-dtype", "auto", "--device", "abacus"}, "abacus"},
+      {{"--compute-dtype", "f32", "--device", "sim"}, "and nothing is measured; add --measure"},
       {{"--ranks", "0"}, "--ranks is '0'; expected an integer from 1 to 64"},
       {{"--steps", "0"}, "--steps is '0'; expected an integer from 1 to 1000"},
       {{"--rows", "0"}, "--rows is '0'; expected an integer from 1 to 1000"},
