@@ -302,8 +302,10 @@ TEST_CASE("the resident layers of a denoiser come before it runs and leave with 
       });
   CHECK(right);
   const auto copied = run.gpu->counters().h2d_bytes;
-  run.pipeline->call("transformer.blocks.0", [](fake_module&) {});
-  CHECK(run.gpu->counters().h2d_bytes == copied);
+  for (int i = 0; i != 100; ++i)
+    run.pipeline->call("transformer.blocks.0", [](fake_module&) {});
+  const auto fetched_ahead = state.slots * state.slot_bytes; // By now, or still to come.
+  CHECK(run.gpu->counters().h2d_bytes <= copied + fetched_ahead);
   REQUIRE(run.subject.end_request());
 
   CHECK_FALSE(run.on_device("transformer"));
