@@ -4,6 +4,7 @@
 #include <ferry/offload/planner.hpp>
 #include <ferry/platform/open_device.hpp>
 #include <ferry/platform/quantity.hpp>
+#include <ferry/torch/torch_pipeline.hpp>
 
 #include "choose_config.hpp"
 #include "command.hpp"
@@ -65,18 +66,17 @@ result<std::optional<std::uint64_t>> read_memory(const char* option,
   return *bytes;
 }
 
-/// Returns the type that a run of the same `--compute-dtype` computes in. Only `auto` asks a
-/// device.
-result<compute_dtype> compute_dtype_of(const plan_options& options) {
-  if (auto known = check_compute_dtype(options.compute_dtype); !known)
-    return tl::unexpected(known.error());
+/// Returns the type that a run of the same `--compute-dtype` computes `model`, as it is stored, in.
+/// Only `auto` asks a device.
+result<compute_dtype> compute_dtype_of(const plan_options& options, const diffusion_model& model) {
+  const auto stored = stored_dtype(torch_pipeline(model.description()));
   if (options.compute_dtype != "auto")
-    return choose_compute_dtype(options.compute_dtype, {});
+    return choose_compute_dtype(options.compute_dtype, {}, stored);
   limit_compute_threads();
   const auto target = open_device(options.device, {.model = options.rates.model.value_or("")});
   if (!target)
     return tl::unexpected(target.error());
-  return choose_compute_dtype(options.compute_dtype, (*target)->traits());
+  return choose_compute_dtype(options.compute_dtype, (*target)->traits(), stored);
 }
 
 /// Makes the question of what was typed, with rates measured if that was wished for.
@@ -242,10 +242,16 @@ exit_code give_up(const failure& reason) {
 }
 
 exit_code plan(const plan_options& options) {
-  const auto computes = compute_dtype_of(options);
+  if (auto known = check_compute_dtype(options.compute_dtype); !known)
+    return give_up(known.error());
+  auto model = load_model(options.checkpoint);
+  if (!model)
+    return give_up(model.error());
+  const auto computes = compute_dtype_of(options, **model);
   if (!computes)
     return give_up(computes.error());
-  const auto model = load_model(options.checkpoint, computes->type);
+  if (computes->type)
+    model = load_model(options.checkpoint, computes->type);
   if (!model)
     return give_up(model.error());
   const auto asked = question_of(options, **model, *computes);

@@ -228,7 +228,8 @@ result<run_setup> check(const run_options& options) {
   auto ranks = open_ranks(options, *memory);
   if (!ranks)
     return tl::unexpected(ranks.error());
-  auto computes = choose_compute_dtype(options.compute_dtype, ranks->here.front().target->traits());
+  auto computes = choose_compute_dtype(options.compute_dtype, ranks->here.front().target->traits(),
+                                       stored_dtype(torch_pipeline((*model)->description())));
   if (options.compute_dtype == "auto" && ranks->size > 1 && config->any_allgather())
     computes = {.type = std::nullopt, .reason = "ranks gather weights as they are stored"};
   if (computes.type) {

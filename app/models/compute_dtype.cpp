@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <map>
 
 namespace ferry {
 namespace {
@@ -31,16 +33,26 @@ double seconds_of_product(at::ScalarType type) {
   return best;
 }
 
-compute_dtype faster_on_host() {
+compute_dtype faster_on_host(dtype stored) {
   constexpr double milli = 1e3;
+  if (stored != dtype::bf16 && stored != dtype::f16)
+    return {.type = std::nullopt, .reason = "weights are in f32, and auto narrows nothing"};
   const auto f32 = seconds_of_product(at::kFloat);
-  const auto bf16 = seconds_of_product(at::kBFloat16);
+  const auto as_stored = seconds_of_product(stored == dtype::f16 ? at::kHalf : at::kBFloat16);
   std::array<char, 96> said{};
-  std::snprintf(said.data(), said.size(), "a product takes %.2f ms in f32, %.2f ms in bf16",
-                f32 * milli, bf16 * milli);
-  if (f32 <= bf16)
+  std::snprintf(said.data(), said.size(), "a product takes %.2f ms in f32, %.2f ms in %s",
+                f32 * milli, as_stored * milli, stored == dtype::f16 ? "f16" : "bf16");
+  if (f32 <= as_stored)
     return {.type = dtype::f32, .reason = said.data()};
   return {.type = std::nullopt, .reason = said.data()};
+}
+
+void add_bytes(const module_node& node, std::map<dtype, std::uint64_t>& of) {
+  for (const auto& each : node.tensors())
+    if (each.type == dtype::f32 || each.type == dtype::bf16 || each.type == dtype::f16)
+      of[each.type] += each.storage_bytes;
+  for (const auto& [name, child] : node.children())
+    add_bytes(*child, of);
 }
 
 } // namespace
@@ -54,14 +66,20 @@ result<void> check_compute_dtype(const std::optional<std::string>& asked) {
                         "'; expected bf16, f32, or auto, which takes f32 where that is faster"});
 }
 
+dtype stored_dtype(const pipeline& subject) {
+  std::map<dtype, std::uint64_t> bytes{{dtype::f32, 0}};
+  add_bytes(*subject.root(), bytes);
+  return std::ranges::max_element(bytes, {}, [](const auto& each) { return each.second; })->first;
+}
+
 compute_dtype choose_compute_dtype(const std::optional<std::string>& asked,
-                                   const device_traits& target) {
+                                   const device_traits& target, dtype stored) {
   if (!asked)
     return {};
   if (*asked != "auto")
     return {.type = *asked == "f32" ? dtype::f32 : dtype::bf16, .reason = {}};
   if (target.converts && target.computes_on_host)
-    return faster_on_host();
+    return faster_on_host(stored);
   return {.type = std::nullopt, .reason = target.name + " takes weights as they are stored"};
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/offload/dtype.hpp>
+#include <ferry/offload/pipeline.hpp>
 #include <ferry/platform/device.hpp>
 #include <ferry/platform/error.hpp>
 
@@ -21,12 +22,16 @@ struct compute_dtype {
 /// Refuses what `--compute-dtype` does not know with `invalid_argument`.
 [[nodiscard]] result<void> check_compute_dtype(const std::optional<std::string>& asked);
 
+/// Returns the type that most bytes of floating-point weights have; f32 if there are none.
+/// @pre loaded as stored
+[[nodiscard]] dtype stored_dtype(const pipeline& subject);
+
 /// Follows `--compute-dtype`, nothing if it was not given: `bf16`, `f32`, or `auto`, which computes
-/// one small product of matrices in either and takes f32 if that is faster, else the checkpoint's:
-/// it never narrows. On a device whose copies do not convert it takes the checkpoint's. @pre
-/// checked
+/// one small product of matrices in f32 and one in the type of the checkpoint, and takes f32 if
+/// that is faster, else the checkpoint's: it never narrows. On a device whose copies do not convert
+/// it takes the checkpoint's. @pre checked
 [[nodiscard]] compute_dtype choose_compute_dtype(const std::optional<std::string>& asked,
-                                                 const device_traits& target);
+                                                 const device_traits& target, dtype stored);
 
 /// Returns "f32" and the like, "checkpoint" for that of the checkpoint.
 [[nodiscard]] std::string to_string(const compute_dtype& chosen);

@@ -123,6 +123,27 @@ TEST_CASE("auto says which type it took and why", "[app][run][conversion]") {
                           Catch::Contains("ms in bf16"));
 }
 
+TEST_CASE("auto times the type of the checkpoint, and never narrows", "[app][run][conversion]") {
+  const auto [stored, reason] = GENERATE(table<std::string, std::string>(
+      {{"f16", "ms in f16"}, {"f32", "weights are in f32, and auto narrows nothing"}}));
+  CAPTURE(stored);
+  const test::scratch_directory scratch;
+  const auto model = (scratch.path() / "wan").string();
+  REQUIRE(test::run_program({"checkpoint", "wan", model, "--blocks", "2", "--hidden", "64",
+                             "--head-dim", "32", "--text-hidden", "32", "--dtype", stored})
+              .code == 0);
+  const words as_auto{"--device", "host", "--compute-dtype", "auto"};
+
+  words run{"run", model, "--steps", "1", "--config", by_blocks};
+  run.insert(run.end(), as_auto.begin(), as_auto.end());
+  words plan{"plan", model};
+  plan.insert(plan.end(), as_auto.begin(), as_auto.end());
+
+  CHECK_THAT(test::run_program(run).out, Catch::Contains(reason));
+  CHECK_THAT(test::run_program(plan).out, Catch::Contains(reason));
+  CHECK_THAT(test::run_program(run).out, !Catch::Contains("ms in bf16"));
+}
+
 TEST_CASE("auto takes what ranks can gather", "[app][run][conversion]") {
   const test::scratch_directory scratch;
   const auto model = bf16_checkpoint("wan", scratch.path());
