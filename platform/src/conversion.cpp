@@ -84,6 +84,7 @@ void convert_each(const_bytes source, mutable_bytes target) noexcept {
   }
 }
 
+#ifdef __SSE2__
 /// What is larger than this has left the caches before it is read, so that it need not go through
 /// them: the memory is then written without being read first.
 constexpr std::size_t cached_bytes = std::size_t{1} << 20;
@@ -91,7 +92,6 @@ constexpr std::size_t cached_bytes = std::size_t{1} << 20;
 /// Converted at a time on the way past the caches: in a core's first cache meanwhile.
 constexpr std::size_t batch_elements = 1024;
 
-#ifdef __SSE2__
 constexpr std::size_t store_bytes = sizeof(__m128i);
 
 /// Writes whole `store_bytes` past the caches. @pre `target` is aligned to them

@@ -256,10 +256,6 @@ void survive_lost_pages() {
   static_cast<void>(done);
 }
 
-} // namespace
-
-namespace {
-
 /// Maps a file where its large pages can be mapped as such. @return MAP_FAILED as `mmap`
 void* map_aligned(int file, std::size_t size) noexcept {
   if (size < large_page)
@@ -422,7 +418,9 @@ void populate_pages(const_bytes pages) {
   file->require_unchanged();
   if (refused == EFAULT) // Which it says of a disk that cannot be read.
     throw file_error(file->path(), "cannot read", EIO);
-  if (refused != 0 && refused != EINVAL) // A kernel that is too old: they are on their way.
+  if (refused == EINVAL) // The kernel is too old for it: the pages are at least on their way.
+    static_cast<void>(advise_pages(pages, MADV_WILLNEED));
+  else if (refused != 0)
     throw file_error(file->path(), "cannot read", refused);
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,17 @@ TEST_CASE("OpenMP threads spin for a moment only, unless the environment says ot
     CHECK_THAT(said, Catch::Contains("GOMP_SPINCOUNT = '1000'"));
   CHECK_THAT(spins({"GOMP_SPINCOUNT=77"}), Catch::Contains("GOMP_SPINCOUNT = '77'"));
   CHECK_THAT(spins({"OMP_WAIT_POLICY=passive"}), !Catch::Contains("GOMP_SPINCOUNT = '1000'"));
+}
+
+TEST_CASE("the program runs where the loader was told to start it", "[app]") {
+  const std::string loader = "/lib64/ld-linux-x86-64.so.2";
+  if (!std::filesystem::exists(loader)) {
+    WARN("the loader has another name here");
+    return;
+  }
+  const auto done = test::run({loader, FERRY_PROGRAM, "--version"});
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, StartsWith("ferry 0."));
 }
 
 } // namespace

@@ -426,7 +426,7 @@ TEST_CASE("a file that is cut short before its pages are got is what the next wa
                         Catch::Contains("was changed while it was in use"));
 }
 
-TEST_CASE("a copy converts what it reads of a mapped file") {
+TEST_CASE("a copy converts what it reads of a mapped file, and leaves nothing of it resident") {
   const scratch_directory directory;
   const mapped_file file(directory.write("weights", std::string(9 * MiB, '\x40')));
   host_device machine(options);
@@ -441,22 +441,6 @@ TEST_CASE("a copy converts what it reads of a mapped file") {
   std::vector<std::uint32_t> seen(slot.size() / 4);
   std::memcpy(seen.data(), slot.bytes().data(), slot.size());
   CHECK(std::ranges::count(seen, 0x4040'0000U) == std::ssize(seen));
-}
-
-TEST_CASE("nothing of a file is resident once what was copied of it is there") {
-  const scratch_directory directory;
-  const auto path = directory.write("weights", "");
-  std::filesystem::resize_file(path, 9 * MiB);
-  const mapped_file file(path);
-  host_device machine(options);
-  const auto slot = memory_block(machine, memory_kind::device, 18 * MiB);
-  stream copies(machine, "copies");
-  auto widened = fetch(slot.bytes(), file.bytes());
-  widened.convert = conversion::bf16_to_f32;
-
-  copies.copy(widened);
-  copies.synchronize(contract_edge);
-
   CHECK(test::resident_pages(file.bytes()) == 0);
 }
 
