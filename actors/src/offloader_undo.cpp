@@ -125,17 +125,17 @@ result<void> offloader::wait_for_streams(const drain_answers& answers) {
     const host_thread::scope scope{*me_, copied ? copied->stamp : causal_stamp{}};
     if (staged) {
       owner_->observe(staged->stamp);
-      placement_->groups()->drained().synchronize(drain_before_restore);
+      placement_->groups()->drained().drain(drain_before_restore);
     } else if (is_gone(staged)) {
       placement_->groups()->permit()->withdraw(drain_before_restore);
     }
     if (copied)
-      through.drained().synchronize(drain_before_restore);
+      through.drained().drain(drain_before_restore);
     else if (is_gone(copied))
       through.copying()->withdraw(drain_before_restore);
     if (gathered && through.gathers()) {
       owner_->observe(gathered->stamp);
-      through.gathers_drained().synchronize(drain_gathers_before_release);
+      through.gathers_drained().drain(drain_gathers_before_release);
     } else if (is_gone(gathered)) {
       through.exchanging()->withdraw(drain_gathers_before_release);
     }
@@ -143,7 +143,7 @@ result<void> offloader::wait_for_streams(const drain_answers& answers) {
       owner_->observe(packed->stamp);
     else if (is_gone(packed))
       withdraw_packing();
-    through.synchronize_compute(drain_compute_before_release);
+    through.drain_compute(drain_compute_before_release);
   });
 }
 
@@ -174,7 +174,7 @@ result<void> offloader::withdraw_permits() {
   then([&] { placement_->groups()->permit()->withdraw(drain_before_restore); });
   then([&] { through.copying()->withdraw(drain_before_restore); });
   then([&] { withdraw_packing(); });
-  then([&] { through.synchronize_compute(drain_compute_before_release); });
+  then([&] { through.drain_compute(drain_compute_before_release); });
   if (!dry && dry.error().code == errc::device_poisoned)
     return {};
   return dry;

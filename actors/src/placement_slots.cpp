@@ -20,7 +20,7 @@ void placement::watch_uses() {
 void placement::add_slots_worth_having(std::optional<std::uint64_t> ceiling) {
   if (!watch_)
     return;
-  through_->synchronize_compute(slots_wait_compute);
+  through_->drain_compute(slots_wait_compute);
   const auto worth =
       slots_worth_having(watch_->uses.take(), through_->slot_count(), through_->most_slots());
   auto more = true;

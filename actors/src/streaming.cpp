@@ -150,10 +150,10 @@ void streaming::admit_residents() {
     lanes_->compute->settle();
 }
 
-void streaming::synchronize_compute(wait_edge edge) {
+void streaming::drain_compute(wait_edge edge) {
   FERRY_ASSERT(lanes_.has_value());
   for (const auto each : lanes_->used)
-    owner_->synchronize(each, edge);
+    owner_->drain(each, edge);
 }
 
 void streaming::add_slot(mutable_bytes region) noexcept {

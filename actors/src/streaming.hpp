@@ -142,7 +142,7 @@ public:
 
   /// Blocks the calling thread until every stream that blocks have computed on has run dry.
   /// @pre open
-  void synchronize_compute(wait_edge edge);
+  void drain_compute(wait_edge edge);
 
   [[nodiscard]] event& residents_ready() noexcept { return lanes_->residents_ready; }
   [[nodiscard]] event& drained() noexcept { return lanes_->drained; }

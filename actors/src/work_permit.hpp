@@ -54,7 +54,7 @@ public:
       return on_;
     }();
     if (on != nullptr)
-      on->synchronize(edge);
+      on->drain(edge);
   }
 
   /// Withdraws it without waiting for the stream, and lets go of that. @pre its work has run

@@ -16,7 +16,24 @@ namespace {
                      of.traits().name + " does not compute with pages where they are; copy them");
 }
 
+/// Runs `wait`. That something failed before it ended says nothing against its end.
+template <class Wait>
+void wait_for_end(const Wait& wait) {
+  try {
+    wait();
+  } catch (const operation_failed&) { // NOLINT(bugprone-empty-catch): see above.
+  }
+}
+
 } // namespace
+
+void device::drain(event_id event, wait_edge edge) {
+  wait_for_end([&] { synchronize(event, edge); });
+}
+
+void device::drain(stream_id stream, wait_edge edge) {
+  wait_for_end([&] { synchronize(stream, edge); });
+}
 
 void device::populate(stream_id, const_bytes, operation_tag) {
   refuse("populate", *this);

@@ -19,4 +19,8 @@ void event::synchronize(wait_edge edge) const {
   owner_->synchronize(id_, edge);
 }
 
+void event::drain(wait_edge edge) const {
+  owner_->drain(id_, edge);
+}
+
 } // namespace ferry

@@ -50,6 +50,10 @@ void stream::synchronize(wait_edge edge) {
   owner_->synchronize(id_, edge);
 }
 
+void stream::drain(wait_edge edge) {
+  owner_->drain(id_, edge);
+}
+
 void stream::settle() {
   owner_->settle(id_);
 }

@@ -3,6 +3,7 @@
 
 #include <ferry/actors/runtime.hpp>
 #include <ferry/offload/wait_edges.hpp>
+#include <ferry/platform/host_device.hpp>
 #include <ferry/platform/mapped_file.hpp>
 #include <ferry/platform/sim_device.hpp>
 
@@ -285,6 +286,63 @@ TEST_CASE("a file that is cut short while a block computes with it ends the requ
   REQUIRE(told);
   CHECK_THAT(told->detail, Catch::Contains(subject.path.string()) &&
                                Catch::Contains("was changed while it was in use"));
+}
+
+/// As `offloaded`, on a device whose copies and pages are real.
+struct hosted {
+  explicit hosted(std::size_t shift) : subject(shift), through(host, {.acquire_deadline = 5s}) {
+    REQUIRE(through.start());
+  }
+
+  std::shared_ptr<host_device> host =
+      std::make_shared<host_device>(host_device_options{.memory = 16 << 20});
+  filed_model subject;
+  runtime through;
+};
+
+TEST_CASE("a block whose file is cut short before it comes is named, and everything is taken back",
+          "[actors][in-place]") {
+  const auto shift = GENERATE(std::size_t{0}, std::size_t{4}); // In place, and copied.
+  CAPTURE(shift);
+  hosted run(shift);
+  auto& [host, subject, through] = run;
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  REQUIRE(through.begin_request({.steps = 1}));
+  subject.call(0, [&](const_bytes) { std::filesystem::resize_file(subject.path, 100); });
+
+  std::optional<failure> told;
+  std::size_t block = 0;
+  while (!told && ++block != block_count)
+    try {
+      subject.call(block, [](const_bytes) {});
+    } catch (const ferry_error& ended) {
+      told = ended.reason();
+    }
+
+  REQUIRE(told);
+  CHECK(told->code == errc::io_failure);
+  CHECK_THAT(told->detail, Catch::StartsWith("'" + subject.path.string()));
+  // What computed with the file is told of it itself.
+  CHECK(told->block == "transformer.blocks." + std::to_string(shift == 0 ? 0 : block));
+  CHECK(through.disable());
+  CHECK(host->counters().device_bytes == 0);
+  CHECK(through.stop(5s));
+}
+
+TEST_CASE("a file that is cut short under blocks that nobody asks for does not keep the backend",
+          "[actors][in-place]") {
+  const auto shift = GENERATE(std::size_t{0}, std::size_t{4});
+  CAPTURE(shift);
+  hosted run(shift);
+  auto& [host, subject, through] = run;
+  std::filesystem::resize_file(subject.path, 100);
+
+  REQUIRE(through.enable(subject.model, test::compact(streamed)));
+  const auto disabled = through.disable();
+
+  CHECK(disabled);
+  CHECK(host->counters().device_bytes == 0);
+  CHECK(through.stop(5s));
 }
 
 } // namespace

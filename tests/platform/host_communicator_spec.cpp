@@ -130,6 +130,7 @@ TEST_CASE("a rank whose device has failed takes the group with it", "[host]") {
   const auto cause = hosts.ends[0]->asynchronous_failure();
   REQUIRE(cause);
   CHECK(cause->code == errc::device_poisoned);
+  CHECK(cause->detail.find("disk on fire") != std::string::npos);
   CHECK(cause->rank == 1);
 }
 

@@ -278,7 +278,7 @@ TEST_CASE("a compute behind a copy of the host device begins when the copy has e
   CHECK(spans[1].end >= spans[1].start);
 }
 
-TEST_CASE("a failure on a stream's thread is thrown by every synchronisation from then on") {
+TEST_CASE("a device whose observer has thrown says so in every wait from then on") {
   host_device machine(options);
   const auto slot = on_device(machine);
   const auto weights = pinned(machine, 1);
@@ -379,20 +379,76 @@ TEST_CASE("a file larger than the slot passes through without becoming resident"
   CHECK(residency.peak() < before + 48 * MiB);
 }
 
-TEST_CASE("a file that is cut short under a copy is what the next wait tells") {
-  const scratch_directory directory;
-  const auto path = directory.write("weights", std::string(2 * MiB, 'w'));
-  const mapped_file file(path);
-  host_device machine(options);
-  const auto slot = memory_block(machine, memory_kind::device, 2 * MiB);
-  stream copies(machine, "copies");
-  std::filesystem::resize_file(path, 1 * MiB);
+/// Two streams of a device, the first of which copies from a file that has been cut short.
+struct cut_file {
+  scratch_directory directory;
+  std::filesystem::path path = directory.write("weights", std::string(2 * MiB, 'w'));
+  mapped_file file{path};
+  host_device machine{options};
+  memory_block slot{machine, memory_kind::device, 2 * MiB};
+  memory_block weights = pinned(machine, 1);
+  stream copies{machine, "copies"};
+  stream compute{machine, "compute"};
+  event before{machine};
+  event behind{machine};
 
-  copies.copy(fetch(slot.bytes(), file.bytes()));
+  cut_file() {
+    std::filesystem::resize_file(path, 1 * MiB);
+    copies.record(before);
+    copies.copy(fetch(slot.bytes(), file.bytes()));
+    copies.record(behind);
+  }
 
-  CHECK_THROWS_WITH(copies.synchronize(contract_edge),
-                    Catch::Contains(path.string()) &&
-                        Catch::Contains("was changed while it was in use"));
+  [[nodiscard]] auto cause() const {
+    return Catch::Matchers::Matches("io_failure: .*weights' .*was changed while it was in use.*");
+  }
+};
+
+TEST_CASE("a file that is cut short under a copy is what each wait behind it tells") {
+  cut_file cut;
+
+  CHECK_THROWS_WITH(cut.copies.synchronize(contract_edge), cut.cause());
+  CHECK_THROWS_WITH(cut.behind.synchronize(contract_edge), cut.cause());
+  CHECK_THROWS_AS(cut.behind.synchronize(contract_edge), operation_failed);
+  CHECK_NOTHROW(cut.before.synchronize(contract_edge));
+  CHECK_THROWS_WITH(cut.copies.settle(), cut.cause());
+}
+
+TEST_CASE("nothing moves behind a copy that failed, and streams that do not wait for it go on") {
+  cut_file cut;
+  auto target = on_device(cut.machine);
+  auto other = on_device(cut.machine);
+  const auto more = pinned(cut.machine, 2);
+
+  cut.copies.copy(upload(target, more));
+  cut.compute.copy(upload(other, more));
+
+  CHECK_NOTHROW(cut.compute.synchronize(contract_edge));
+  CHECK(every_byte_is(other.bytes(), 2));
+  cut.copies.drain(contract_edge);
+  CHECK_FALSE(every_byte_is(target.bytes(), 2));
+}
+
+TEST_CASE("a stream that waits for a copy that failed has failed itself, from there on") {
+  const auto settled = GENERATE(false, true);
+  cut_file cut;
+  event own(cut.machine);
+  if (settled) // Before anybody waits for it.
+    cut.behind.drain(contract_edge);
+
+  cut.compute.record(own);
+  cut.compute.wait(cut.behind, contract_edge);
+
+  CHECK_THROWS_WITH(cut.compute.settle(), cut.cause());
+  CHECK_NOTHROW(own.synchronize(contract_edge));
+}
+
+TEST_CASE("a copy that failed has ended: draining returns") {
+  cut_file cut;
+
+  CHECK_NOTHROW(cut.behind.drain(contract_edge));
+  CHECK_NOTHROW(cut.copies.drain(contract_edge));
+  CHECK(cut.behind.ready());
 }
 
 TEST_CASE("pages that compute reads in place count as a copy, and leave when they are evicted") {

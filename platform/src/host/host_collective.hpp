@@ -6,6 +6,7 @@
 #include "ferry/platform/host_device.hpp"
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 namespace ferry {
@@ -13,7 +14,7 @@ namespace ferry {
 /// What enqueues collectives on a host device. See `host_device::gather`.
 struct host_collective {
   static void enqueue(host_device& device, stream_id stream, operation_tag tag, std::uint64_t bytes,
-                      std::function<void(bool device_works)> exchange) {
+                      std::function<void(const std::optional<failure>& lost)> exchange) {
     device.gather(stream, tag, bytes, std::move(exchange));
   }
 };

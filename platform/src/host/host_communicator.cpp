@@ -28,22 +28,23 @@ void host_communicator::all_gather(stream_id stream, mutable_bytes output, const
   if (const auto cause = exchange_->failed())
     throw device_error(errc::transfer_aborted, "all_gather",
                        "the group has failed: " + describe(*cause));
-  const auto device_lost = [shared = exchange_, number = next_] {
-    shared->fail({.code = errc::device_poisoned,
-                  .detail = "the device of rank " + std::to_string(shared->rank()) +
-                            " failed before collective " + std::to_string(number)});
+  // What this rank lost, the others miss.
+  const auto leave = [shared = exchange_](failure cause) {
+    cause.rank = shared->rank();
+    shared->fail(cause);
   };
   try {
     host_collective::enqueue(
         *device_, stream, tag, (ranks - 1) * shard.size(),
-        [shared = exchange_, device_lost, number = next_, output, shard, tag](bool device_works) {
-          if (device_works)
-            shared->gather(number, output, shard, tag);
+        [shared = exchange_, leave, number = next_, output, shard,
+         tag](const std::optional<failure>& lost) {
+          if (lost)
+            leave(*lost);
           else
-            device_lost();
+            shared->gather(number, output, shard, tag);
         });
-  } catch (const device_error&) {
-    device_lost();
+  } catch (const device_error& error) {
+    leave(error.reason());
     throw;
   }
   ++next_;

@@ -38,6 +38,13 @@ void warn_stale(std::string_view operation, std::string_view what, std::uint32_t
           " error=stale_handle");
 }
 
+/// @throws operation_failed
+void await(const record_point& point) {
+  point.await();
+  if (auto cause = point.failed())
+    throw operation_failed(std::move(*cause));
+}
+
 } // namespace
 
 class host_device::state {
@@ -183,7 +190,7 @@ void host_device::evict(stream_id stream, const_bytes pages, operation_tag tag) 
 }
 
 void host_device::gather(stream_id stream, operation_tag tag, std::uint64_t bytes,
-                         std::function<void(bool)> exchange) {
+                         std::function<void(const std::optional<failure>&)> exchange) {
   const auto queue = state_->find("all_gather", stream);
   state_->fault.refuse("all_gather");
   queue->gather(tag, bytes, std::move(exchange));
@@ -219,17 +226,17 @@ bool host_device::ready(event_id event) {
 }
 
 void host_device::synchronize(event_id event, wait_edge) {
-  state_->find("synchronize", event).await();
+  await(state_->find("synchronize", event));
   state_->fault.rethrow("synchronize");
 }
 
 void host_device::synchronize(stream_id stream, wait_edge) {
-  state_->find("synchronize", stream)->tail().await();
+  await(state_->find("synchronize", stream)->tail());
   state_->fault.rethrow("synchronize");
 }
 
 void host_device::settle(stream_id stream) {
-  state_->find("settle", stream)->tail().await();
+  await(state_->find("settle", stream)->tail());
   state_->fault.rethrow("settle");
 }
 

@@ -10,8 +10,8 @@
 
 namespace ferry {
 
-/// The first failure of work that nobody was waiting for. Keeps it for whoever waits next, and
-/// stays. Thread-safe.
+/// Why a device is broken, by something that nobody was waiting for. Keeps the first for whoever
+/// waits next, and stays. Thread-safe.
 class sticky_fault {
 public:
   void raise(std::string_view reason);
@@ -24,9 +24,9 @@ public:
   /// @throws device_error `device_poisoned` with the reason, once raised
   void refuse(std::string_view operation) const;
 
-private:
   [[nodiscard]] std::string reason() const;
 
+private:
   mutable std::mutex mutex_;
   std::string reason_;
   std::atomic<bool> raised_ = false;

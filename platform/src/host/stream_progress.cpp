@@ -3,6 +3,8 @@
 
 #include "host/stream_progress.hpp"
 
+#include <utility>
+
 namespace ferry {
 
 void stream_progress::await(std::uint64_t count) const {
@@ -20,9 +22,31 @@ void stream_progress::advance() {
   moved_.notify_all();
 }
 
+void stream_progress::fail(failure cause) {
+  const auto lock = std::scoped_lock(mutex_);
+  if (failure_)
+    return;
+  failure_ = std::move(cause);
+  failed_at_ = done_;
+}
+
+std::optional<failure> stream_progress::failed() const {
+  const auto lock = std::scoped_lock(mutex_);
+  return failure_;
+}
+
+std::optional<failure> stream_progress::failed(std::uint64_t count) const {
+  const auto lock = std::scoped_lock(mutex_);
+  return failed_at_ < count ? failure_ : std::nullopt;
+}
+
 void record_point::await() const {
   if (stream)
     stream->await(count);
+}
+
+std::optional<failure> record_point::failed() const {
+  return stream ? stream->failed(count) : std::nullopt;
 }
 
 } // namespace ferry

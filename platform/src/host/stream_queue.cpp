@@ -57,8 +57,7 @@ void stream_queue::evict(const_bytes pages, operation_tag tag) {
   push(evict_job{pages, tag, reporter_->now()});
 }
 
-void stream_queue::gather(operation_tag tag, std::uint64_t bytes,
-                          std::function<void(bool)> exchange) {
+void stream_queue::gather(operation_tag tag, std::uint64_t bytes, gather_exchange exchange) {
   const auto lock = std::scoped_lock(mutex_);
   push(gather_job{std::move(exchange), tag, bytes, reporter_->now()});
 }
@@ -74,7 +73,7 @@ void stream_queue::announce(operation_kind kind, operation_tag tag) {
 
 void stream_queue::wait(const record_point& point) {
   const auto lock = std::scoped_lock(mutex_);
-  if (!point.reached())
+  if (!point.reached() || point.failed())
     push(point);
 }
 
@@ -128,12 +127,7 @@ void stream_queue::run() {
 
 void stream_queue::run(const copy_job& work) {
   const auto start = reporter_->now();
-  try {
-    if (!fault_->raised())
-      move_bytes(work.operation);
-  } catch (const std::exception& error) {
-    fault_->raise(error.what());
-  }
+  unless_failed([&] { move_bytes(work.operation); });
   reporter_->report({.kind = operation_kind::copy,
                      .stream = id_,
                      .tag = work.operation.tag,
@@ -145,16 +139,13 @@ void stream_queue::run(const copy_job& work) {
 
 void stream_queue::run(const populate_job& work) {
   const auto start = reporter_->now();
-  try {
-    if (!fault_->raised())
-      for (auto rest = work.pages; !rest.empty();) {
-        const auto piece = first_piece(rest);
-        populate_pages(piece);
-        rest = rest.subspan(piece.size());
-      }
-  } catch (const std::exception& error) {
-    fault_->raise(error.what());
-  }
+  unless_failed([&] {
+    for (auto rest = work.pages; !rest.empty();) {
+      const auto piece = first_piece(rest);
+      populate_pages(piece);
+      rest = rest.subspan(piece.size());
+    }
+  });
   reporter_->report({.kind = operation_kind::copy,
                      .stream = id_,
                      .tag = work.tag,
@@ -190,11 +181,13 @@ void stream_queue::run(const record_point& point) {
   if (!point.reached())
     reader_.let_go();
   point.await();
+  if (auto cause = point.failed())
+    progress_->fail(std::move(*cause));
 }
 
 void stream_queue::run(const gather_job& work) {
   const auto start = reporter_->now();
-  work.exchange(!fault_->raised());
+  work.exchange(lost());
   reporter_->report({.kind = operation_kind::gather,
                      .stream = id_,
                      .tag = work.tag,
@@ -202,6 +195,23 @@ void stream_queue::run(const gather_job& work) {
                      .enqueued = work.enqueued,
                      .start = start,
                      .end = reporter_->now()});
+}
+
+std::optional<failure> stream_queue::lost() const {
+  return fault_->raised() ? failure{.code = errc::device_poisoned, .detail = fault_->reason()}
+                          : progress_->failed();
+}
+
+template <class Move>
+void stream_queue::unless_failed(const Move& move) {
+  try {
+    if (!lost())
+      move();
+  } catch (const ferry_error& error) {
+    progress_->fail(error.reason());
+  } catch (const std::exception& error) {
+    progress_->fail({.code = errc::internal, .detail = error.what()});
+  }
 }
 
 void stream_queue::move_bytes(const copy_operation& operation) {

@@ -25,8 +25,8 @@ class span_reporter;
 class sticky_fault;
 
 /// One stream: what has been enqueued and has not run, and the thread that runs it. The thread
-/// starts with the first operation that cannot complete at once. Enqueued to by one thread at a
-/// time.
+/// starts with the first operation that cannot complete at once. Behind a failure, its own or one of
+/// another stream that it waits for, nothing moves any more. Enqueued to by one thread at a time.
 class stream_queue {
 public:
   stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
@@ -39,8 +39,9 @@ public:
   void copy(const copy_operation& operation);
   void populate(const_bytes pages, operation_tag tag);
   void evict(const_bytes pages, operation_tag tag);
-  /// Runs `exchange` on the stream's thread, telling it whether the device still works.
-  void gather(operation_tag tag, std::uint64_t bytes, std::function<void(bool)> exchange);
+  using gather_exchange = std::function<void(const std::optional<failure>& lost)>;
+  /// Runs `exchange` on the stream's thread, telling it what failed before it, if anything.
+  void gather(operation_tag tag, std::uint64_t bytes, gather_exchange exchange);
   void announce(operation_kind kind, operation_tag tag);
   void wait(const record_point& point);
 
@@ -66,7 +67,7 @@ private:
     nanoseconds enqueued;
   };
   struct gather_job {
-    std::function<void(bool)> exchange;
+    gather_exchange exchange;
     operation_tag tag;
     std::uint64_t bytes;
     nanoseconds enqueued;
@@ -88,6 +89,11 @@ private:
   void run(const announcement& work);
   void run(const record_point& point);
   void run(const gather_job& work);
+  /// Returns why nothing moves on this stream any more, if so.
+  [[nodiscard]] std::optional<failure> lost() const;
+  /// Runs `move`, if this still moves. What it throws is the failure of the stream.
+  template <class Move>
+  void unless_failed(const Move& move);
   void move_bytes(const copy_operation& operation);
   void let_go(const_bytes pages);
   void begin(const announcement& work);

@@ -229,14 +229,22 @@ public:
   [[nodiscard]] virtual bool ready(event_id event) = 0;
 
   /// Blocks the calling thread until the latest record of `event` has run.
+  /// @throws operation_failed if it has, behind a failure
   virtual void synchronize(event_id event, wait_edge edge) = 0;
 
   /// Blocks the calling thread until everything enqueued on `stream` has run.
+  /// @throws operation_failed if it has, and some of it failed
   virtual void synchronize(stream_id stream, wait_edge edge) = 0;
+
+  /// As `synchronize`, for who wants to know that nothing uses the memory any more, and not whether
+  /// what was to be there is there.
+  void drain(event_id event, wait_edge edge);
+  void drain(stream_id stream, wait_edge edge);
 
   /// Only where `computes_on_host`: lets the calling thread see what `stream` sees. Afterwards the
   /// bytes of every operation that happens before the end of `stream` are in place. Takes no
   /// virtual time: on the device that is modelled, the compute would merely have been enqueued.
+  /// @throws operation_failed if one of them failed
   virtual void settle(stream_id stream) = 0;
 
   // Host accesses to memory that copies also touch. Free on real devices, checked on a simulated

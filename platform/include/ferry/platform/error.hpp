@@ -79,6 +79,13 @@ public:
                std::optional<int> vendor_code = std::nullopt);
 };
 
+/// An operation that ran before what was waited for has failed, with the reason of that operation.
+/// Everything before has ended all the same: nothing uses its memory any more.
+class operation_failed final : public ferry_error {
+public:
+  using ferry_error::ferry_error;
+};
+
 /// Aborts with the expression and its place. Active in every build: what it guards is a bug.
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line) noexcept;
 

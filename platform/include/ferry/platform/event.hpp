@@ -26,6 +26,9 @@ public:
   /// Blocks the calling thread until the latest record has run.
   void synchronize(wait_edge edge) const;
 
+  /// As `synchronize`, whether something before it failed or not. See `device::drain`.
+  void drain(wait_edge edge) const;
+
 private:
   device* owner_;
   event_id id_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ferry/platform/device.hpp>
+#include <ferry/platform/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +32,11 @@ struct host_device_options {
 ///   that a model larger than the machine's memory passes through.
 /// - *Spans* are measured. A compute lasts until the next operation or record on its stream,
 ///   because its body runs on the caller in between.
-/// - *Failure* on a stream's thread, such as a file that was cut short under it, is sticky: copies
-///   that are queued move nothing, later ones throw `device_poisoned`, and every `synchronize` and
-///   `settle` throws the first cause.
+/// - *Failure* of an operation, such as a copy from a file that was cut short under it, stays with
+///   its stream and with each that waits for what was recorded behind it: nothing moves there any
+///   more, and `synchronize` and `settle` throw the cause. Other streams go on.
+/// - *An observer that throws* breaks the device: later copies throw `device_poisoned`, and every
+///   `synchronize` and `settle` throws `device_failure`.
 ///
 /// `synchronize` and `settle` sleep until the work is done. Thread-safe.
 class host_device final : public device {
@@ -81,9 +84,9 @@ private:
   friend struct host_collective;
   class state;
 
-  /// Enqueues the exchange of a collective, which is told whether the device still works.
+  /// Enqueues the exchange of a collective, which is told what failed before it, if anything.
   void gather(stream_id stream, operation_tag tag, std::uint64_t bytes,
-              std::function<void(bool device_works)> exchange);
+              std::function<void(const std::optional<failure>& lost)> exchange);
 
   std::unique_ptr<state> state_;
 };

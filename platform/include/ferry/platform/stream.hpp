@@ -54,6 +54,9 @@ public:
   /// Blocks the calling thread until everything enqueued so far has run.
   void synchronize(wait_edge edge);
 
+  /// As `synchronize`, whether some of it failed or not. See `device::drain`.
+  void drain(wait_edge edge);
+
   /// Lets the calling thread see what this stream sees. See `device::settle`.
   void settle();
 
