@@ -88,7 +88,7 @@ struct trace_log::impl {
   std::map<std::uint64_t, std::uint32_t> actors;
   std::map<std::string_view, int> names;
   const std::uint64_t read_before = bytes_read_from_disk();
-  std::uint64_t read_from_disk = 0; ///< Since then, as it was written last.
+  std::optional<std::uint64_t> read_from_disk; ///< Since then, as it was written last.
 };
 
 trace_log::trace_log(std::shared_ptr<trace_file> file, std::uint32_t rank, device& owner)
@@ -209,7 +209,7 @@ void trace_log::impl::count_disk(trace_writer& to) {
     return;
   const auto read = bytes_read_from_disk() - read_before;
   if (std::exchange(read_from_disk, read) != read)
-    to.add(trace_counter{rank, "bytes read from disk", file->offset_of({}), read});
+    to.add(trace_counter{rank, disk_counter, file->offset_of({}), read});
 }
 
 void trace_log::impl::write(trace_writer& to, const trace_record& record) {

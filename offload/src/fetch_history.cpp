@@ -45,6 +45,9 @@ rank_history::rank_history(const trace& run, std::uint32_t rank) {
     if (each.ticket != 0)
       (is_copy ? copies_for_ : gathers_for_)[{each.ticket, each.block}].push_back(&each);
   }
+  for (const auto& each : run.counters)
+    if (each.rank == rank && each.what == disk_counter)
+      disk_.push_back(&each);
   for (const auto& each : run.messages) {
     if (each.rank != rank)
       continue;
@@ -189,6 +192,16 @@ nanoseconds rank_history::packing(std::uint32_t block, nanoseconds from,
       spent += std::min(each->finished, until) - std::max(each->started, from);
   }
   return spent;
+}
+
+// It is written down now and then, if it has grown: what it was in between is not known.
+std::optional<std::uint64_t> rank_history::disk_bytes(nanoseconds from, nanoseconds until) const {
+  if (disk_.empty())
+    return std::nullopt;
+  const auto* const before = last_until(disk_, from, &trace_counter::at);
+  const auto after = std::ranges::lower_bound(disk_, until, {}, &trace_counter::at);
+  return (after == disk_.end() ? disk_.back() : *after)->value -
+         (before == nullptr ? 0 : before->value);
 }
 
 double rank_history::usual_rate() const {

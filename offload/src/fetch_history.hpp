@@ -82,6 +82,9 @@ public:
   /// Returns how many slots messages speak of; 0 if none does.
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
 
+  /// Returns at most how many bytes disks were read between two times; nothing where nobody counts.
+  [[nodiscard]] std::optional<std::uint64_t> disk_bytes(nanoseconds from, nanoseconds until) const;
+
   /// Returns bytes a second of the copies of blocks, in the median; 0 if there are none.
   [[nodiscard]] double usual_rate() const;
 
@@ -98,6 +101,7 @@ private:
   std::map<std::uint32_t, std::map<std::uint64_t, const message_span*>> releases_; ///< Of slots.
   std::map<std::uint32_t, std::vector<const message_span*>> demands_;              ///< Of blocks.
   std::vector<const message_span*> packings_;
+  std::vector<const trace_counter*> disk_;
   std::map<key, std::vector<const device_span*>> copies_for_;
   std::map<key, std::vector<const device_span*>> gathers_for_;
   std::map<key, std::vector<const message_span*>> requests_;

@@ -91,7 +91,11 @@ std::string step_model::advice(wait_cause cause) const {
     case wait_cause::rank_late:
       return "look at what that rank waited for at the time";
     case wait_cause::source_cold:
-      return "pin the block's host memory, or read it once before the request";
+      return "have its bytes in memory: read them once before the request, keep the block "
+             "resident, "
+             "or pin its host memory for a device with a link";
+    case wait_cause::copy_slow:
+      return "leave a processor core, and the bandwidth of its memory, to the copies";
     case wait_cause::not_recorded:
       break;
   }

@@ -3,6 +3,8 @@
 
 #include "ferry/offload/trace_analysis.hpp"
 
+#include <ferry/platform/quantity.hpp>
+
 #include "fetch_history.hpp"
 #include "step_model.hpp"
 #include "trace_ranks.hpp"
@@ -184,9 +186,14 @@ bool detective::blame_source(late_block& of, const fetch_record& fetch) const {
   const auto excess = fetch.copying - usual;
   if (excess * 2 <= of.wait || excess * 2 <= usual)
     return false;
-  of.cause = wait_cause::source_cold;
+  const auto read = self_->disk_bytes(from, fetch.copies.back()->end);
+  of.cause = read == 0 ? wait_cause::copy_slow : wait_cause::source_cold;
   of.why = "its copy took " + milliseconds(fetch.copying) + ", where its bytes usually take " +
            milliseconds(usual);
+  if (read == 0)
+    of.why += ", and nothing was read from a disk meanwhile";
+  else if (read)
+    of.why += ", and up to " + size_text(*read) + " were read from a disk meanwhile";
   return true;
 }
 
@@ -419,6 +426,8 @@ std::string_view to_string(wait_cause cause) noexcept {
       return "rank_late";
     case wait_cause::source_cold:
       return "source_cold";
+    case wait_cause::copy_slow:
+      return "copy_slow";
     case wait_cause::not_recorded:
       break;
   }

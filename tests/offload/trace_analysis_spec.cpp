@@ -77,6 +77,10 @@ public:
                               .finished = at(finished)});
     return *this;
   }
+  story& disk(double when, std::uint64_t read) {
+    made_.counters.push_back({.rank = 0, .what = disk_counter, .at = at(when), .value = read});
+    return *this;
+  }
   story& drop(std::uint64_t spans) {
     made_.dropped = spans;
     return *this;
@@ -379,6 +383,28 @@ TEST_CASE("a block whose bytes came slower than others' had a cold source",
 
   CHECK(late.cause == wait_cause::source_cold);
   CHECK(late.why == "its copy took 4.000 ms, where its bytes usually take 1.000 ms");
+}
+
+TEST_CASE("a copy that was slow while no disk was read was slow by itself",
+          "[offload][trace_analysis]") {
+  const auto late = [](std::vector<std::pair<double, std::uint64_t>> reads) {
+    story told;
+    told.copy(0, 0, 1).copy(1, 1, 2).copy(2, 2, 6, 0, 0, 1'000'000);
+    for (const auto& [when, bytes] : reads)
+      told.disk(when, bytes);
+    return last_late(told.use(0, 1, 1, 2).use(1, 2, 2, 3).use(2, 3, 6, 7));
+  };
+  const std::string slow = "its copy took 4.000 ms, where its bytes usually take 1.000 ms, and ";
+
+  const auto first = late({{6.5, 3 << 20}});
+  CHECK(first.cause == wait_cause::source_cold); // Since the beginning.
+  const auto cached = late({{0, 0}, {1.9, 3 << 20}});
+  CHECK(cached.cause == wait_cause::copy_slow);
+  CHECK(cached.why == slow + "nothing was read from a disk meanwhile");
+  CHECK(cached.advice.find("a processor core") != std::string::npos);
+  const auto read = late({{0, 0}, {1.9, 3 << 20}, {5, 4 << 20}, {7, 6 << 20}});
+  CHECK(read.cause == wait_cause::source_cold);
+  CHECK(read.why == slow + "up to 3.0 MiB were read from a disk meanwhile");
 }
 
 TEST_CASE("a block that was packed while the link idled had a cold source",

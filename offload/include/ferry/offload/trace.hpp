@@ -98,6 +98,10 @@ struct trace_counter {
   friend bool operator==(const trace_counter&, const trace_counter&) = default;
 };
 
+/// The counter of what the process had its disks read since its trace began. Only where time is
+/// real.
+inline constexpr std::string_view disk_counter = "bytes read from disk";
+
 /// A run as it was recorded, each list in order of time. Moves; its words move with it.
 struct trace {
   trace() = default;
