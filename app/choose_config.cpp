@@ -35,22 +35,6 @@ std::optional<std::size_t> most_passes(const run_options& options, const diffusi
   return std::min(*options.passes_per_fetch, all);
 }
 
-bool converts(const module_node& node) {
-  return std::ranges::any_of(node.tensors(),
-                             [](const auto& each) { return each.convert != conversion::none; }) ||
-         std::ranges::any_of(node.children(),
-                             [](const auto& child) { return converts(*child.second); });
-}
-
-/// Whether weights that ranks would gather are of another type than they are kept in.
-bool denoisers_convert(const pipeline& subject) {
-  const auto roles = subject.declared_components().value_or(component_roles{});
-  return std::ranges::any_of(roles.dits, [&](const std::string& path) {
-    const auto denoiser = find_node(subject.root(), path);
-    return denoiser != nullptr && converts(*denoiser);
-  });
-}
-
 } // namespace
 
 std::string transfer_text(const planned_configuration& plan) {
@@ -77,21 +61,6 @@ std::string options_text(const planned_configuration& plan, std::size_t ranks,
   if (plan.passes_per_fetch != plan.passes_of_step)
     add("--passes-per-fetch " + std::to_string(plan.passes_per_fetch));
   return text;
-}
-
-result<std::vector<planned_configuration>> plan_runs(const diffusion_model& model,
-                                                     const plan_question& asked) {
-  const torch_pipeline subject(model.description());
-  auto plans = plan_configurations(subject, asked);
-  if (!plans || asked.ranks == 1 || !denoisers_convert(subject))
-    return plans;
-  std::erase_if(*plans, gathers);
-  if (plans->empty())
-    return tl::unexpected(failure{
-        .code = errc::unsupported,
-        .detail = "--compute-dtype converts weights, which ranks then cannot gather, and nothing "
-                  "else fits; leave it out, or give more device or host memory"});
-  return plans;
 }
 
 void warn_of_unplanned(const std::optional<std::string>& model) {
@@ -144,11 +113,12 @@ choose_config(const run_options& options, const diffusion_model& model,
   const auto& first = asked.front().what;
   const plan_question question{.rates = std::move(*rates),
                                .device_memory = target.memory().free,
+                               .pins = target.traits().wants_pinned_sources,
                                .ranks = ranks,
                                .steps = static_cast<std::size_t>(first.steps),
                                .passes = model.passes_per_step(first),
                                .most_passes_per_fetch = most_passes(options, model, asked)};
-  auto plans = plan_runs(model, question);
+  auto plans = plan_configurations(torch_pipeline(model.description()), question);
   if (!plans)
     return tl::unexpected(plans.error());
   auto& best = plans->front();

@@ -33,12 +33,6 @@ inline constexpr const char* automatic_config = "auto";
 [[nodiscard]] std::string options_text(const planned_configuration& plan, std::size_t ranks,
                                        const compute_dtype& computes);
 
-/// Returns the configurations that a run of `model` may take, the best first: no gathers of weights
-/// that are converted, which a run refuses.
-/// @return as of `plan_configurations`; `unsupported` if nothing else fits
-[[nodiscard]] result<std::vector<planned_configuration>> plan_runs(const diffusion_model& model,
-                                                                   const plan_question& asked);
-
 /// Says in the log which keys of a simulated device's model no plan counts.
 void warn_of_unplanned(const std::optional<std::string>& model);
 
@@ -49,7 +43,7 @@ void warn_of_unplanned(const std::optional<std::string>& model);
 /// by its model, elsewhere by what a request took in `device_memory` with weights of type
 /// `computes`, which `model` has been loaded for. No more passes share a fetch than all of `asked`
 /// have together. Says in the log which one. @pre `asked` is not empty
-/// @return as of `plan_runs` and `measure_rates`
+/// @return as of `plan_configurations` and `measure_rates`
 [[nodiscard]] result<planned_configuration>
 choose_config(const run_options& options, const diffusion_model& model,
               const std::vector<asked_request>& asked, std::optional<std::uint64_t> device_memory,

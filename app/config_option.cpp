@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -17,13 +18,17 @@ namespace ferry {
 
 namespace {
 
-/// Returns the JSON: the option itself, or what is in the file it names.
+/// Returns the JSON: the option itself, or what is in the file it names, "-" for standard input.
 result<std::optional<std::string>> text_of(const std::optional<std::string>& given) {
   if (!given || !given->starts_with('@'))
     return given;
   const auto path = given->substr(1);
   std::ifstream file(path);
   std::ostringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
   if (!file || !(text << file.rdbuf()))
     return tl::unexpected(failure{.code = errc::invalid_config,
                                   .detail = "--config names the file '" + path +

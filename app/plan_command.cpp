@@ -55,6 +55,9 @@ struct plan_options {
   bool as_json = false;
 };
 
+/// What a plan is for if no device is named.
+const device_traits any_device{.name = "a device", .wants_pinned_sources = true, .converts = true};
+
 result<std::optional<std::uint64_t>> read_memory(const char* option,
                                                  const std::optional<std::string>& text) {
   if (!text)
@@ -66,32 +69,35 @@ result<std::optional<std::uint64_t>> read_memory(const char* option,
   return *bytes;
 }
 
-/// Returns the type that a run of the same `--compute-dtype` computes `model`, as it is stored, in.
-/// Only `auto` asks a device.
-result<compute_dtype> compute_dtype_of(const plan_options& options, const diffusion_model& model) {
-  const auto stored = stored_dtype(torch_pipeline(model.description()));
-  if (options.compute_dtype != "auto")
-    return choose_compute_dtype(options.compute_dtype, {}, stored);
-  limit_compute_threads();
+/// Returns what the device is like that is planned for; nothing if none was named and nothing is to
+/// be asked of one.
+result<std::optional<device_traits>> traits_of(const plan_options& options) {
+  if (options.device.empty() && !options.measure && options.compute_dtype != "auto")
+    return std::nullopt;
   const auto target = open_device(options.device, {.model = options.rates.model.value_or("")});
   if (!target)
     return tl::unexpected(target.error());
-  return choose_compute_dtype(options.compute_dtype, (*target)->traits(), stored);
+  return (*target)->traits();
+}
+
+/// Returns the type that a run of the same `--compute-dtype` computes `model`, as it is stored, in.
+result<compute_dtype> compute_dtype_of(const plan_options& options, const diffusion_model& model,
+                                       const std::optional<device_traits>& target) {
+  const auto stored = stored_dtype(torch_pipeline(model.description()));
+  if (options.compute_dtype == "auto")
+    limit_compute_threads();
+  return choose_compute_dtype(options.compute_dtype, target.value_or(any_device), stored);
 }
 
 /// Makes the question of what was typed, with rates measured if that was wished for.
 result<plan_question> question_of(const plan_options& options, const diffusion_model& model,
-                                  const compute_dtype& computes) {
+                                  const compute_dtype& computes, bool pins) {
   const auto device_memory = read_memory("--device-memory", options.device_memory);
   if (!device_memory)
     return tl::unexpected(device_memory.error());
   const auto host_memory = read_memory("--host-memory", options.host_memory);
   if (!host_memory)
     return tl::unexpected(host_memory.error());
-  if (!options.device.empty() && !options.measure && options.compute_dtype != "auto")
-    return tl::unexpected(failure{.code = errc::invalid_argument,
-                                  .detail = "--device is '" + options.device +
-                                            "' and nothing is measured; add --measure"});
   auto rates = read_rates(options.rates);
   if (!rates)
     return tl::unexpected(rates.error());
@@ -116,6 +122,7 @@ result<plan_question> question_of(const plan_options& options, const diffusion_m
   return plan_question{.rates = std::move(*rates),
                        .device_memory = *device_memory,
                        .host_memory = *host_memory,
+                       .pins = pins,
                        .ranks = static_cast<std::size_t>(options.ranks),
                        .steps = static_cast<std::size_t>(asked.steps),
                        .passes = model.passes_per_step(asked),
@@ -147,7 +154,8 @@ json row(const planned_configuration& plan, std::size_t ranks, const compute_dty
 }
 
 void print_json(const plan_question& asked, const std::vector<planned_configuration>& plans,
-                bool measured, const compute_dtype& computes) {
+                bool measured, const compute_dtype& computes,
+                const std::optional<device_traits>& target) {
   json block_times = json::object();
   for (const auto& [path, time] : asked.rates.computes)
     block_times[path] = seconds(time);
@@ -166,6 +174,7 @@ void print_json(const plan_question& asked, const std::vector<planned_configurat
         {"gather_latency_s", seconds(asked.rates.gather_latency)},
         {"gather_over_link", asked.rates.gather_over_link},
         {"jitter", asked.rates.jitter}}},
+      {"device", target ? json(target->name) : json(nullptr)},
       {"compute_dtype", to_string(computes)},
       {"ranks", asked.ranks},
       {"steps", asked.steps},
@@ -211,7 +220,8 @@ std::string how_to_run(const planned_configuration& plan, std::size_t ranks,
 }
 
 void print_table(const plan_question& asked, const std::vector<planned_configuration>& plans,
-                 bool measured, const compute_dtype& computes) {
+                 bool measured, const compute_dtype& computes,
+                 const std::optional<device_traits>& target) {
   std::printf("%3s %-23s %-16s %9s %5s %6s %-12s %9s %11s %11s %11s %11s\n", "", "strategy",
               "components", "residents", "slots", "passes", "transport", "chunk", "step", "load",
               "device", "pinned");
@@ -230,8 +240,10 @@ void print_table(const plan_question& asked, const std::vector<planned_configura
   std::printf(
       "\nin the order of what a request of %zu steps takes, with what it loads\nrates: %s\n",
       asked.steps, rates_text(asked.rates, measured).c_str());
-  if (const auto type = compute_dtype_text(to_string(computes), computes.reason); !type.empty())
-    std::printf("computes in %s\n", type.c_str());
+  if (target)
+    std::printf("on %s%s\n", target->name.c_str(),
+                target->wants_pinned_sources ? "" : ", for which nothing is pinned");
+  std::printf("computes in %s\n", compute_dtype_text(to_string(computes), computes.reason).c_str());
   std::printf("\nbest: %s\n", how_to_run(plans.front(), asked.ranks, computes).c_str());
   for (std::size_t i = 1; i != plans.size(); ++i)
     std::printf("%4zu: %s\n", i + 1, how_to_run(plans[i], asked.ranks, computes).c_str());
@@ -247,25 +259,29 @@ exit_code plan(const plan_options& options) {
   auto model = load_model(options.checkpoint);
   if (!model)
     return give_up(model.error());
-  const auto computes = compute_dtype_of(options, **model);
+  const auto target = traits_of(options);
+  if (!target)
+    return give_up(target.error());
+  const auto computes = compute_dtype_of(options, **model, *target);
   if (!computes)
     return give_up(computes.error());
   if (computes->type)
     model = load_model(options.checkpoint, computes->type);
   if (!model)
     return give_up(model.error());
-  const auto asked = question_of(options, **model, *computes);
+  const auto asked =
+      question_of(options, **model, *computes, target->value_or(any_device).wants_pinned_sources);
   if (!asked)
     return give_up(asked.error());
-  auto plans = plan_runs(**model, *asked);
+  auto plans = plan_configurations(torch_pipeline((*model)->description()), *asked);
   if (!plans)
     return give_up(plans.error());
   if (plans->size() > static_cast<std::size_t>(options.rows))
     plans->resize(static_cast<std::size_t>(options.rows));
   if (options.as_json)
-    print_json(*asked, *plans, options.measure, *computes);
+    print_json(*asked, *plans, options.measure, *computes, *target);
   else
-    print_table(*asked, *plans, options.measure, *computes);
+    print_table(*asked, *plans, options.measure, *computes, *target);
   return exit_code::done;
 }
 
@@ -313,8 +329,9 @@ void add_rates(CLI::App& command, plan_options& options) {
                   "First run the family's default request and take its link and compute times");
   group
       ->add_option("--device", options.device,
-                   "With --measure or --compute-dtype auto: sim, host or cuda[:N] (cuda where a "
-                   "GPU can be opened, else host)")
+                   "To plan for: sim, host or cuda[:N], which says what is pinned and converted "
+                   "there; with --measure or --compute-dtype auto also to measure on (cuda where a "
+                   "GPU can be opened, else host; without either: a device that pins)")
       ->type_name("NAME")
       ->check(check_device_name);
   add_compute_dtype_option(*group, options.compute_dtype);

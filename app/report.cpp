@@ -66,6 +66,14 @@ std::uint64_t blocks_in_place(const run_report& r) {
   return count;
 }
 
+std::uint64_t streamed_blocks(const run_report& r) {
+  std::uint64_t count = 0;
+  for (const auto& [path, component] : r.components)
+    if (component.streamed_bytes > 0)
+      count += component.blocks - component.resident_blocks;
+  return count;
+}
+
 void line(std::string& table, std::string_view name, std::string_view value) {
   constexpr std::size_t width = 27;
   table += "  ";
@@ -155,9 +163,7 @@ run_report overall(const std::vector<run_report>& ranks) {
 } // namespace
 
 std::string compute_dtype_text(const std::string& type, const std::string& reason) {
-  if (reason.empty())
-    return type == "checkpoint" ? "" : type;
-  return type + ": " + reason;
+  return reason.empty() ? type : type + ": " + reason;
 }
 
 std::string time_text(double seconds) {
@@ -190,10 +196,10 @@ std::string to_table(const run_report& r) {
     line(table, "peak, predicted", size_text(r.chosen->peak_device_weight_bytes));
   }
   line(table, "weights", size_text(r.total_weight_bytes));
-  if (const auto type = compute_dtype_text(r.compute_dtype, r.compute_reason); !type.empty())
-    line(table, "computes in", type);
-  if (const auto in_place = blocks_in_place(r); in_place > 0)
-    line(table, "computed with in place", counted(in_place, "block"));
+  line(table, "computes in", compute_dtype_text(r.compute_dtype, r.compute_reason));
+  if (const auto blocks = streamed_blocks(r); blocks > 0 && r.may_be_in_place)
+    line(table, "computed with in place",
+         std::to_string(blocks_in_place(r)) + " of " + counted(blocks, "block"));
   line(table, "peak on the device", size_text(r.peak_device_weight_bytes));
   if (r.slot_bytes > 0)
     line(table, "one slot", size_text(r.slot_bytes));

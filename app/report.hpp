@@ -37,9 +37,10 @@ struct run_report {
   std::string strategy;
   std::optional<chosen_report> chosen; ///< Nothing: the user chose.
   std::string device;
-  std::string compute_dtype;  ///< Of the weights on the device: "f32", "bf16", or "checkpoint".
-  std::string compute_reason; ///< Why, where nobody asked for it; for people only.
-  int rank = 0;               ///< Which of them.
+  std::string compute_dtype;    ///< Of most weights where they are computed with, such as "bf16".
+  std::string compute_reason;   ///< Why, where nobody asked for it; for people only.
+  bool may_be_in_place = false; ///< The device computes in place; for people only.
+  int rank = 0;                 ///< Which of them.
   int ranks = 1;
   std::uint64_t steps = 0;
   std::uint64_t requests = 0; ///< That ended well.
@@ -94,8 +95,7 @@ struct run_report {
 /// Returns the report as the table that people read.
 [[nodiscard]] std::string to_table(const run_report& report);
 
-/// Returns what weights are computed in, with the reason of `auto`, as people read it: "f32". Empty
-/// where nobody asked for a type.
+/// Returns what weights are computed in, with the reason of `auto`, as people read it: "f32".
 [[nodiscard]] std::string compute_dtype_text(const std::string& type, const std::string& reason);
 
 /// Returns a time in seconds as people read it: "2.00 ms".

@@ -304,6 +304,7 @@ result<void> run_all(const checked_run& run, rank_outcome& outcome) {
                       .step_s = std::chrono::duration<double>(plan->step).count(),
                       .peak_device_weight_bytes = plan->device_bytes};
   report.device = self.target->traits().name;
+  report.may_be_in_place = self.target->traits().computes_in_place;
   report.rank = self.number;
   report.compute_dtype = to_string(run.setup.computes);
   report.compute_reason = run.setup.computes.reason;

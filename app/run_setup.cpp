@@ -228,10 +228,15 @@ result<run_setup> check(const run_options& options) {
   auto ranks = open_ranks(options, *memory);
   if (!ranks)
     return tl::unexpected(ranks.error());
-  auto computes = choose_compute_dtype(options.compute_dtype, ranks->here.front().target->traits(),
-                                       stored_dtype(torch_pipeline((*model)->description())));
+  auto chosen_dtype =
+      choose_compute_dtype(options.compute_dtype, ranks->here.front().target->traits(),
+                           stored_dtype(torch_pipeline((*model)->description())));
+  if (!chosen_dtype)
+    return tl::unexpected(chosen_dtype.error());
+  auto& computes = *chosen_dtype;
   if (options.compute_dtype == "auto" && ranks->size > 1 && config->any_allgather())
-    computes = {.type = std::nullopt, .reason = "ranks gather weights as they are stored"};
+    computes = {
+        .type = {}, .stored = computes.stored, .reason = "ranks gather weights as they are stored"};
   if (computes.type) {
     model = load_model(options.checkpoint, computes.type);
     if (!model)

@@ -165,25 +165,24 @@ std::vector<pin_candidate> placement::survey(bool packs) {
 }
 
 void placement::check_conversions() const {
-  const auto check = [&](const std::string& path, const weight_unit& unit, bool gathered) {
-    if (!converts(unit) || (owner_->traits().converts && !gathered))
-      return;
-    throw ferry_error{{.code = errc::unsupported,
-                       .detail = (gathered ? "ranks gather weights as they are stored"
-                                           : "copies to " + owner_->traits().name +
-                                                 " leave weights as they are stored") +
-                                 std::string(", and those of '") + path +
-                                 "' are of another type than they compute in; load the model in "
-                                 "the type that its checkpoint has",
-                       .block = path}};
+  if (owner_->traits().converts)
+    return;
+  const auto check = [&](const std::string& path, const weight_unit& unit) {
+    if (converts(unit))
+      throw ferry_error{{.code = errc::unsupported,
+                         .detail = "copies to " + owner_->traits().name +
+                                   " leave weights as they are stored, and those of '" + path +
+                                   "' are of another type than they compute in; load the model in "
+                                   "the type that its checkpoint has",
+                         .block = path}};
   };
-  for (std::size_t i = 0; i != blocks_.size(); ++i)
-    check(blocks_[i].path, *blocks_[i].unit, manifest_of(i) != nullptr);
+  for (const auto& each : blocks_)
+    check(each.path, *each.unit);
   for (const auto& each : residents_)
-    check(each.path, *each.unit, false);
+    check(each.path, *each.unit);
   for (std::size_t i = 0; i != group_units_.size(); ++i)
     if (group_units_[i] != nullptr)
-      check(groups_->groups()[i].path, *group_units_[i], false);
+      check(groups_->groups()[i].path, *group_units_[i]);
 }
 
 // What was not pinned is known now. Without the buffers it is copied from where it is.

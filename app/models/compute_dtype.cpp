@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -36,15 +37,15 @@ double seconds_of_product(at::ScalarType type) {
 compute_dtype faster_on_host(dtype stored) {
   constexpr double milli = 1e3;
   if (stored != dtype::bf16 && stored != dtype::f16)
-    return {.type = std::nullopt, .reason = "weights are in f32, and auto narrows nothing"};
+    return {.type = {}, .stored = stored, .reason = "weights are in f32, and auto narrows nothing"};
   const auto f32 = seconds_of_product(at::kFloat);
   const auto as_stored = seconds_of_product(stored == dtype::f16 ? at::kHalf : at::kBFloat16);
   std::array<char, 96> said{};
   std::snprintf(said.data(), said.size(), "a product takes %.2f ms in f32, %.2f ms in %s",
                 f32 * milli, as_stored * milli, stored == dtype::f16 ? "f16" : "bf16");
   if (f32 <= as_stored)
-    return {.type = dtype::f32, .reason = said.data()};
-  return {.type = std::nullopt, .reason = said.data()};
+    return {.type = dtype::f32, .stored = stored, .reason = said.data()};
+  return {.type = {}, .stored = stored, .reason = said.data()};
 }
 
 void add_bytes(const module_node& node, std::map<dtype, std::uint64_t>& of) {
@@ -72,21 +73,30 @@ dtype stored_dtype(const pipeline& subject) {
   return std::ranges::max_element(bytes, {}, [](const auto& each) { return each.second; })->first;
 }
 
-compute_dtype choose_compute_dtype(const std::optional<std::string>& asked,
-                                   const device_traits& target, dtype stored) {
+result<compute_dtype> choose_compute_dtype(const std::optional<std::string>& asked,
+                                           const device_traits& target, dtype stored) {
+  compute_dtype chosen{.type = {}, .stored = stored, .reason = {}};
   if (!asked)
-    return {};
-  if (*asked != "auto")
-    return {.type = *asked == "f32" ? dtype::f32 : dtype::bf16, .reason = {}};
-  if (target.converts && target.computes_on_host)
-    return faster_on_host(stored);
-  return {.type = std::nullopt, .reason = target.name + " takes weights as they are stored"};
+    return chosen;
+  if (*asked == "auto") {
+    if (target.converts && target.computes_on_host)
+      return faster_on_host(stored);
+    chosen.reason = target.name + " takes weights as they are stored";
+    return chosen;
+  }
+  chosen.type = *asked == "f32" ? dtype::f32 : dtype::bf16;
+  if (chosen.type != stored && !target.converts)
+    return tl::unexpected(failure{.code = errc::unsupported,
+                                  .detail = "--compute-dtype is " + *asked + ", and " +
+                                            target.name +
+                                            " takes weights as they are stored; leave it out"});
+  return chosen;
 }
 
 std::string to_string(const compute_dtype& chosen) {
-  if (!chosen.type)
-    return "checkpoint";
-  return *chosen.type == dtype::f32 ? "f32" : "bf16";
+  std::string name(to_string(chosen.type.value_or(chosen.stored)));
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
 }
 
 } // namespace ferry

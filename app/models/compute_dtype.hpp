@@ -16,6 +16,7 @@ namespace ferry {
 /// The type that a run's weights have where it computes.
 struct compute_dtype {
   std::optional<dtype> type; ///< Nothing: that of the checkpoint.
+  dtype stored = dtype::f32; ///< That of the checkpoint.
   std::string reason;        ///< What made `auto` choose it; empty where nobody chose.
 };
 
@@ -30,10 +31,11 @@ struct compute_dtype {
 /// one small product of matrices in f32 and one in the type of the checkpoint, and takes f32 if
 /// that is faster, else the checkpoint's: it never narrows. On a device whose copies do not convert
 /// it takes the checkpoint's. @pre checked
-[[nodiscard]] compute_dtype choose_compute_dtype(const std::optional<std::string>& asked,
-                                                 const device_traits& target, dtype stored);
+/// @return `unsupported` for another type than `stored` on such a device
+[[nodiscard]] result<compute_dtype> choose_compute_dtype(const std::optional<std::string>& asked,
+                                                         const device_traits& target, dtype stored);
 
-/// Returns "f32" and the like, "checkpoint" for that of the checkpoint.
+/// Returns "f32" and the like.
 [[nodiscard]] std::string to_string(const compute_dtype& chosen);
 
 } // namespace ferry

@@ -173,6 +173,13 @@ result<void> plan_gathers(transfer_plan& plan, const offload_config& config, std
       continue;
     for (const auto id : ring.blocks) {
       const auto& block = plan.blocks[static_cast<std::size_t>(id)];
+      if (block.layout.converts)
+        return tl::unexpected(failure{
+            .code = errc::unsupported,
+            .detail = "ranks gather weights as they are stored, and those of '" + block.path +
+                      "' are of another type than they compute in; load the "
+                      "model in the type that its checkpoint has",
+            .block = block.path});
       auto manifest = plan_gather(block.path, block.layout.bytes, ranks, config.chunk_bytes);
       if (!manifest)
         return tl::unexpected(std::move(manifest.error()));

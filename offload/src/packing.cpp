@@ -105,6 +105,7 @@ packed_layout pack(std::span<const tensor_use> tensors) {
     layout.storages.push_back({bytes.storage, bytes.begin, size, layout.bytes});
     layout.bytes += align_up(size);
     layout.source_bytes += align_up(unconverted_bytes(convert, size));
+    layout.converts = layout.converts || convert != conversion::none;
   }
   return layout;
 }

@@ -254,7 +254,10 @@ private:
     return costs;
   }
 
+  /// Returns what all ranks pin.
   [[nodiscard]] std::uint64_t host_bytes(const transfer_plan& plan) const {
+    if (!asked_.pins)
+      return 0;
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i != plan.blocks.size(); ++i)
       bytes += plan.gathers.empty() || !plan.gathers[i] ? plan.blocks[i].layout.source_bytes

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Ferry Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "models/compute_dtype.hpp"
+
 #include "run_program.hpp"
 #include "support/catch.hpp"
 #include "support/scratch_directory.hpp"
@@ -56,7 +58,7 @@ TEST_CASE("a run in another type than the checkpoint's makes the bytes of the re
 
   CHECK(wide["output_equals_resident"] == true);
   CHECK(wide["compute_dtype"] == "f32");
-  CHECK(as_stored["compute_dtype"] == "checkpoint");
+  CHECK(as_stored["compute_dtype"] == "bf16");
   CHECK(wide["races"] == 0);
   CHECK(wide["d2h_bytes"] == 0);
   CHECK(wide["output_sha256"] != as_stored["output_sha256"]);
@@ -100,17 +102,21 @@ TEST_CASE("table and report say how many blocks are computed with in place",
   const auto as_stored = report_of(model, {"--device", "host", "--config", by_blocks});
   const auto wide =
       report_of(model, {"--device", "host", "--config", by_blocks, "--compute-dtype", "f32"});
-  const auto table =
-      test::run_program({"run", model, "--device", "host", "--config", by_blocks, "--steps", "1"})
-          .out;
+  const auto table_of = [&](const std::string& type) {
+    return test::run_program({"run", model, "--device", "host", "--config", by_blocks, "--steps",
+                              "1", "--compute-dtype", type})
+        .out;
+  };
 
   const auto& components = as_stored["components"];
   CHECK(components["transformer"]["blocks_in_place"] == 2);
   CHECK(components["text_encoder"]["blocks_in_place"] == components["text_encoder"]["blocks"]);
   CHECK(wide["components"]["transformer"]["blocks_in_place"] == 0);
-  const auto all = 2 + components["text_encoder"]["blocks"].get<int>();
-  CHECK_THAT(table, Catch::Contains("computed with in place") &&
-                        Catch::Contains(" " + std::to_string(all) + " blocks"));
+  const auto all = std::to_string(2 + components["text_encoder"]["blocks"].get<int>());
+  CHECK_THAT(table_of("bf16"),
+             Catch::Contains("computed with in place     " + all + " of " + all + " blocks\n"));
+  CHECK_THAT(table_of("f32"),
+             Catch::Contains("computed with in place     0 of " + all + " blocks\n"));
 }
 
 TEST_CASE("auto says which type it took and why", "[app][run][conversion]") {
@@ -121,6 +127,24 @@ TEST_CASE("auto says which type it took and why", "[app][run][conversion]") {
   REQUIRE(ran.code == 0);
   CHECK_THAT(ran.out, Catch::Contains("computes in") && Catch::Contains("ms in f32") &&
                           Catch::Contains("ms in bf16"));
+}
+
+TEST_CASE("a device whose copies do not convert takes weights as they are stored",
+          "[app][conversion]") {
+  const device_traits plain{.name = "cuda:0", .converts = false};
+
+  const auto wide = choose_compute_dtype("f32", plain, dtype::bf16);
+  const auto same = choose_compute_dtype("bf16", plain, dtype::bf16);
+  const auto chosen = choose_compute_dtype("auto", plain, dtype::bf16);
+
+  REQUIRE_FALSE(wide);
+  CHECK(wide.error().code == errc::unsupported);
+  CHECK(wide.error().detail ==
+        "--compute-dtype is f32, and cuda:0 takes weights as they are stored; leave it out");
+  CHECK(same);
+  REQUIRE(chosen);
+  CHECK(to_string(*chosen) == "bf16");
+  CHECK(chosen->reason == "cuda:0 takes weights as they are stored");
 }
 
 TEST_CASE("auto times the type of the checkpoint, and never narrows", "[app][run][conversion]") {
@@ -149,7 +173,7 @@ TEST_CASE("auto takes what ranks can gather", "[app][run][conversion]") {
   const auto model = bf16_checkpoint("wan", scratch.path());
   const auto ran = report_of(
       model, {"--ranks", "2", "--device", "host", "--config", gathered, "--compute-dtype", "auto"});
-  CHECK(ran["compute_dtype"] == "checkpoint");
+  CHECK(ran["compute_dtype"] == "bf16");
 }
 
 TEST_CASE("a checkpoint that is cut short under a run ends it with the file's name",

@@ -46,6 +46,8 @@ TEST_CASE("a copy moves what is converted as it is kept", "[offload][packing]") 
 
   CHECK(layout.bytes == align_up(4000) + align_up(4000));
   CHECK(layout.source_bytes == align_up(2000) + align_up(4000));
+  CHECK(layout.converts);
+  CHECK_FALSE(pack(std::span(tensors).subspan(1)).converts);
 }
 
 TEST_CASE("a 0-dimensional tensor uses one element", "[offload][packing]") {

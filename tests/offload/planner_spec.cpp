@@ -56,6 +56,16 @@ TEST_CASE("where everything fits nothing is offloaded", "[offload][planner]") {
   CHECK(plans.front().device_bytes >= blocks * block_bytes);
 }
 
+TEST_CASE("a device that reads all memory as it is has nothing pinned", "[offload][planner]") {
+  auto asked = link_bound();
+  asked.pins = false;
+  asked.host_memory = 0;
+  const auto plans = planned(asked);
+
+  CHECK(std::ranges::any_of(plans, [](const auto& each) { return each.slots != 0; }));
+  CHECK(std::ranges::all_of(plans, [](const auto& each) { return each.host_bytes == 0; }));
+}
+
 TEST_CASE("what would hide all copies is no better than offloading nothing", "[offload][planner]") {
   auto asked = link_bound();
   asked.rates.compute = 5ms;
@@ -123,6 +133,11 @@ TEST_CASE(
   CHECK(plain->step == 8 * 1ms);
   CHECK(plain->device_bytes == 2 * block_bytes);
   CHECK(plain->host_bytes == blocks * block_bytes / 2);
+
+  asked.ranks = 2;
+  const auto of_two = plan_configurations(model, asked).value();
+  CHECK(std::ranges::none_of(
+      of_two, [](const auto& each) { return each.config.uses_allgather(component_name::dit); }));
 }
 
 TEST_CASE("where compute is the limit nothing stays, and two slots are enough",

@@ -17,7 +17,8 @@ namespace ferry {
 
 /// Lets `ranks` ranks gather the blocks of the components that `config` says: gives those blocks
 /// their manifests, and slots and inputs their sizes. One rank gathers nothing.
-/// Fails with `invalid_config` if the chunks are too small.
+/// Fails with `invalid_config` if the chunks are too small, with `unsupported` if a block converts:
+/// what one rank has of another's block lies as it is stored.
 [[nodiscard]] result<void> plan_gathers(transfer_plan& plan, const offload_config& config,
                                         std::size_t ranks);
 

@@ -39,6 +39,7 @@ struct packed_layout {
   std::vector<packed_tensor> tensors; ///< Each tensor object once.
   std::size_t bytes = 0;              ///< Of the packed form, padding included.
   std::size_t source_bytes = 0;       ///< The same before anything is converted: what a copy moves.
+  bool converts = false;              ///< Some of it is stored in another type.
   std::size_t meta_tensors = 0;       ///< Tensors that have elements and no memory yet.
 
   friend bool operator==(const packed_layout&, const packed_layout&) = default;

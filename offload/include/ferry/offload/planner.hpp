@@ -39,6 +39,7 @@ struct plan_question {
   machine_rates rates = {};
   std::optional<std::uint64_t> device_memory = {}; ///< For weights, of each rank.
   std::optional<std::uint64_t> host_memory = {};   ///< To pin, by all ranks together.
+  bool pins = true; ///< The device wants sources pinned: `device_traits::wants_pinned_sources`.
   std::size_t ranks = 1;
   std::size_t steps = 4; ///< Of a request, to which what it loads once is spread.
   std::map<std::string, std::size_t> passes = {}; ///< Of a step through a denoiser, by its path.
@@ -69,7 +70,8 @@ struct planned_configuration {
 /// Returns the configurations that fit, the best first: those of the shortest request, of equal
 /// ones (within a thousandth) that which offloads nothing, then those with fewer bytes on the
 /// device and on the host. Places are what the resolver and the transfer plan give, times what the
-/// schedule model does; nothing is read of the weights.
+/// schedule model does; nothing is read of the weights. What a run refuses is not among them, such
+/// as gathers of weights that are converted.
 ///
 /// A denoiser with a single block is planned for, and not streamed. Fails with `not_found` if a
 /// compute time is of no block, with `invalid_pipeline` if no denoiser has blocks, and with
