@@ -10,7 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <sstream>
+#include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -18,28 +19,42 @@ namespace ferry {
 
 namespace {
 
-/// Returns the JSON: the option itself, or what is in the file it names, "-" for standard input.
+constexpr std::string_view standard_input = "-";
+
+tl::unexpected<failure> cannot_read(const std::string& what) {
+  return tl::unexpected(failure{.code = errc::invalid_config,
+                                .detail = "--config names " + what + "; expected JSON"});
+}
+
+/// Returns all of it.
+result<std::string> text_of(std::istream& from, const std::string& what) {
+  const std::string text{std::istreambuf_iterator<char>(from), {}};
+  if (from.bad())
+    return cannot_read(what + ", which cannot be read");
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+    return cannot_read(what + ", which is empty");
+  return text;
+}
+
+/// Returns the JSON: the option itself, or what is in the file it names.
 result<std::optional<std::string>> text_of(const std::optional<std::string>& given) {
   if (!given || !given->starts_with('@'))
     return given;
   const auto path = given->substr(1);
+  if (path == standard_input)
+    return text_of(std::cin, "standard input");
   std::ifstream file(path);
-  std::ostringstream text;
-  if (path == "-") {
-    text << std::cin.rdbuf();
-    return text.str();
-  }
-  if (!file || !(text << file.rdbuf()))
-    return tl::unexpected(failure{.code = errc::invalid_config,
-                                  .detail = "--config names the file '" + path +
-                                            "', which cannot be read; expected a file of JSON"});
-  return text.str();
+  if (!file)
+    return cannot_read("the file '" + path + "', which cannot be read");
+  return text_of(file, "the file '" + path + "'");
 }
 
-/// Points at the mistake behind text that is no JSON but the name of a file.
+/// Names the file that is wrong, or the mistake behind text that is no JSON but the name of a file.
 failure explain(failure wrong, const std::string& given) {
   std::error_code ignored;
-  if (given.size() == 4 && ::strcasecmp(given.c_str(), "auto") == 0)
+  if (given.starts_with('@'))
+    wrong.detail = "--config " + given + ": " + wrong.detail;
+  else if (given.size() == 4 && ::strcasecmp(given.c_str(), "auto") == 0)
     wrong.detail = "--config is '" + given + "'; write --config auto, in small letters";
   else if (std::filesystem::is_regular_file(given, ignored))
     wrong.detail = "--config is '" + given + "', which is a file; write --config @" + given;

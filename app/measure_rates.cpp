@@ -112,9 +112,11 @@ constexpr std::array measured_configurations = {
     R"({"mode":"layer","components":["dit","text_encoder"],"slots":1})"};
 
 /// Says in the log which rates are as they were.
-void tell_assumed(std::vector<std::string> unseen, std::size_t ranks) {
+void tell_assumed(std::vector<std::string> unseen, std::size_t ranks, bool on_host) {
   if (ranks > 1)
     unseen.insert(unseen.end(), {"gather", "gather-latency", "host-link"});
+  if (ranks > 1 && on_host)
+    unseen.emplace_back("compute where ranks share the cores (it is that of one rank alone)");
   if (unseen.empty())
     return;
   std::string all;
@@ -206,7 +208,8 @@ result<void> measure_rates(const measured_machine& where, std::size_t ranks, mac
       paths = std::vector<std::string>{}; // Nothing can be streamed, and so nothing is seen.
     if (!paths)
       return tl::unexpected(paths.error());
-    tell_assumed(watch.put_into(rates, *paths), ranks);
+    tell_assumed(watch.put_into(rates, *paths), ranks,
+                 target->traits().computes_on_host && !target->traits().virtual_time);
     return {};
   } catch (const std::exception&) {
     return tl::unexpected(caught());

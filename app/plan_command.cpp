@@ -56,7 +56,7 @@ struct plan_options {
 };
 
 /// What a plan is for if no device is named.
-const device_traits any_device{.name = "a device", .wants_pinned_sources = true, .converts = true};
+const device_traits any_device{.wants_pinned_sources = true, .converts = true};
 
 result<std::optional<std::uint64_t>> read_memory(const char* option,
                                                  const std::optional<std::string>& text) {
@@ -91,7 +91,7 @@ result<compute_dtype> compute_dtype_of(const plan_options& options, const diffus
 
 /// Makes the question of what was typed, with rates measured if that was wished for.
 result<plan_question> question_of(const plan_options& options, const diffusion_model& model,
-                                  const compute_dtype& computes, bool pins) {
+                                  const compute_dtype& computes, const device_traits& target) {
   const auto device_memory = read_memory("--device-memory", options.device_memory);
   if (!device_memory)
     return tl::unexpected(device_memory.error());
@@ -122,7 +122,8 @@ result<plan_question> question_of(const plan_options& options, const diffusion_m
   return plan_question{.rates = std::move(*rates),
                        .device_memory = *device_memory,
                        .host_memory = *host_memory,
-                       .pins = pins,
+                       .pins = target.wants_pinned_sources,
+                       .converts = target.converts,
                        .ranks = static_cast<std::size_t>(options.ranks),
                        .steps = static_cast<std::size_t>(asked.steps),
                        .passes = model.passes_per_step(asked),
@@ -207,8 +208,10 @@ std::string rates_text(const machine_rates& rates, bool measured) {
 
 /// Returns how to run what was planned.
 std::string how_to_run(const planned_configuration& plan, std::size_t ranks,
-                       const compute_dtype& computes) {
-  const auto options = options_text(plan, ranks, computes);
+                       const compute_dtype& computes, const std::string& device) {
+  auto options = options_text(plan, ranks, computes);
+  if (!device.empty())
+    options = "--device " + device + (options.empty() ? "" : " " + options);
   if (plan.compact.empty())
     return "everything on the device" + (options.empty() ? "" : ": " + options) +
            ", without --config";
@@ -220,7 +223,7 @@ std::string how_to_run(const planned_configuration& plan, std::size_t ranks,
 }
 
 void print_table(const plan_question& asked, const std::vector<planned_configuration>& plans,
-                 bool measured, const compute_dtype& computes,
+                 const plan_options& options, const compute_dtype& computes,
                  const std::optional<device_traits>& target) {
   std::printf("%3s %-23s %-16s %9s %5s %6s %-12s %9s %11s %11s %11s %11s\n", "", "strategy",
               "components", "residents", "slots", "passes", "transport", "chunk", "step", "load",
@@ -239,14 +242,18 @@ void print_table(const plan_question& asked, const std::vector<planned_configura
   }
   std::printf(
       "\nin the order of what a request of %zu steps takes, with what it loads\nrates: %s\n",
-      asked.steps, rates_text(asked.rates, measured).c_str());
+      asked.steps, rates_text(asked.rates, options.measure).c_str());
   if (target)
     std::printf("on %s%s\n", target->name.c_str(),
                 target->wants_pinned_sources ? "" : ", for which nothing is pinned");
+  else
+    std::printf("on a device for which weights are pinned; see --device\n");
   std::printf("computes in %s\n", compute_dtype_text(to_string(computes), computes.reason).c_str());
-  std::printf("\nbest: %s\n", how_to_run(plans.front(), asked.ranks, computes).c_str());
+  std::printf("\nbest: %s\n",
+              how_to_run(plans.front(), asked.ranks, computes, options.device).c_str());
   for (std::size_t i = 1; i != plans.size(); ++i)
-    std::printf("%4zu: %s\n", i + 1, how_to_run(plans[i], asked.ranks, computes).c_str());
+    std::printf("%4zu: %s\n", i + 1,
+                how_to_run(plans[i], asked.ranks, computes, options.device).c_str());
 }
 
 exit_code give_up(const failure& reason) {
@@ -269,8 +276,7 @@ exit_code plan(const plan_options& options) {
     model = load_model(options.checkpoint, computes->type);
   if (!model)
     return give_up(model.error());
-  const auto asked =
-      question_of(options, **model, *computes, target->value_or(any_device).wants_pinned_sources);
+  const auto asked = question_of(options, **model, *computes, target->value_or(any_device));
   if (!asked)
     return give_up(asked.error());
   auto plans = plan_configurations(torch_pipeline((*model)->description()), *asked);
@@ -281,7 +287,7 @@ exit_code plan(const plan_options& options) {
   if (options.as_json)
     print_json(*asked, *plans, options.measure, *computes, *target);
   else
-    print_table(*asked, *plans, options.measure, *computes, *target);
+    print_table(*asked, *plans, options, *computes, *target);
   return exit_code::done;
 }
 

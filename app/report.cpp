@@ -56,7 +56,9 @@ double median(std::vector<double> values) {
     return 0;
   auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  if (values.size() % 2 != 0)
+    return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
 std::uint64_t blocks_in_place(const run_report& r) {

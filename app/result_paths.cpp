@@ -122,10 +122,12 @@ result<void> check_writable(std::string_view option, const fs::path& path) {
   return {};
 }
 
-/// Refuses to write a trace over a file that is none: most names that are typed by mistake are
-/// somebody's work.
-result<void> check_trace(const fs::path& path) {
-  if (auto writable = check_writable("--trace", path); !writable)
+/// Refuses to write a result over a file that is no such result: most names that are typed by
+/// mistake are somebody's work.
+/// @param mark what such a result has at its beginning
+result<void> check_replaceable(const std::string& option, const fs::path& path,
+                               const std::string& what, std::string_view mark) {
+  if (auto writable = check_writable(option, path); !writable)
     return writable;
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) == 0)
@@ -133,9 +135,9 @@ result<void> check_trace(const fs::path& path) {
   std::ifstream old(path, std::ios::binary);
   std::string beginning(64, '\0');
   old.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
-  if (beginning.find(R"("ferry_trace")") == std::string::npos)
-    return refuse("--trace names '" + path.string() +
-                  "', which holds something else than a trace; expected a trace or a new file");
+  if (beginning.find(mark) == std::string::npos)
+    return refuse(option + " names '" + path.string() + "', which holds something else than a " +
+                  what + "; expected a " + what + " or a new file");
   return {};
 }
 
@@ -156,10 +158,12 @@ result<void> check_result_paths(const run_options& options) {
   if (auto distinct = check_distinct(options); !distinct)
     return distinct;
   if (options.report && *options.report != "-")
-    if (auto writable = check_writable("--report", *options.report); !writable)
+    if (auto writable = check_replaceable("--report", *options.report, "report", R"("strategy")");
+        !writable)
       return writable;
   if (options.trace)
-    if (auto writable = check_trace(*options.trace); !writable)
+    if (auto writable = check_replaceable("--trace", *options.trace, "trace", R"("ferry_trace")");
+        !writable)
       return writable;
   return options.output ? make_output_directory(*options.output) : result<void>{};
 }

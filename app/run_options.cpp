@@ -18,10 +18,10 @@ constexpr std::int64_t longest_join_patience = 86400;
 void add_configuration(CLI::App& command, run_options& options) {
   auto* group = command.add_option_group("Configuration");
   group
-      ->add_option(
-          "--config", options.config,
-          "What to offload and how: JSON, @FILE, or auto, which takes the best that ferry plan "
-          "finds. Without it nothing is offloaded")
+      ->add_option("--config", options.config,
+                   "What to offload and how: JSON, @FILE (@-: standard input), or auto, which "
+                   "takes the best "
+                   "that ferry plan finds. Without it nothing is offloaded")
       ->type_name("JSON");
   auto& legacy = options.legacy;
   group->add_flag("--enable-cpu-offload", legacy.enable_cpu_offload, "Legacy: whole components");

@@ -187,6 +187,21 @@ result<void> check_automatic(const run_options& options) {
   return check_beside_automatic(options.legacy);
 }
 
+/// Refuses that ranks gather what is converted.
+result<void> check_gathered(const compute_dtype& computes, int ranks,
+                            const offload_config& config) {
+  if (ranks == 1 || !config.any_allgather() ||
+      computes.type.value_or(computes.stored) == computes.stored)
+    return {};
+  return tl::unexpected(
+      failure{.code = errc::unsupported,
+              .detail = "--compute-dtype is " + to_string(computes) +
+                        ", and ranks gather weights as "
+                        "they are stored, here in " +
+                        to_string({.type = {}, .stored = computes.stored, .reason = {}}) +
+                        "; leave it out, or take the weight_transfer rank-local"});
+}
+
 /// What a rank can refuse without the others.
 result<run_setup> check(const run_options& options) {
   if (auto fits = check_launcher(options); !fits)
@@ -254,6 +269,8 @@ result<run_setup> check(const run_options& options) {
       passes_per_fetch = best->passes_per_fetch;
     chosen = std::move(*best);
   }
+  if (auto gathered = check_gathered(computes, ranks->size, *config); !gathered)
+    return tl::unexpected(gathered.error());
   run_setup made{.config = std::move(*config),
                  .chosen = std::move(chosen),
                  .asked = std::move(*asked),

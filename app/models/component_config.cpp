@@ -4,6 +4,7 @@
 #include "models/component_config.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -46,6 +47,9 @@ result<nlohmann::json> read_json_object(const std::filesystem::path& path) {
     return bad_file(path, "has " + std::to_string(bytes) + " bytes; expected a small JSON file");
   }
   std::ifstream file{path, std::ios::binary};
+  if (!file) {
+    return bad_file(path, "cannot be read: " + std::generic_category().message(errno));
+  }
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
   auto parsed = nlohmann::json::parse(text, nullptr, false);
   if (!parsed.is_object()) {

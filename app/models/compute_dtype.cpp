@@ -64,7 +64,8 @@ result<void> check_compute_dtype(const std::optional<std::string>& asked) {
   return tl::unexpected(
       failure{.code = errc::invalid_argument,
               .detail = "--compute-dtype is '" + *asked +
-                        "'; expected bf16, f32, or auto, which takes f32 where that is faster"});
+                        "'; expected bf16, f32, or auto, which takes f32 where that is faster; "
+                        "weights stay as they are stored without it"});
 }
 
 dtype stored_dtype(const pipeline& subject) {

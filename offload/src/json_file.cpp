@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -32,8 +33,10 @@ result<nlohmann::json> read_json_file(const std::filesystem::path& path) {
                   std::to_string(most_bytes));
 
   auto file = std::ifstream(path, std::ios::binary);
+  if (!file)
+    return refuse("cannot be read: " + std::generic_category().message(errno));
   const auto text = std::string(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad())
+  if (file.bad())
     return refuse("cannot be read");
   auto value = parse_strict(text, subject, deepest);
   if (!value) {

@@ -44,6 +44,8 @@ result<pipeline_directory> read_pipeline_directory(const fs::path& root) {
   std::error_code error;
   const auto path = root / index_name;
   if (!fs::exists(path, error)) {
+    if (error)
+      return refuse(path, "cannot be read: " + error.message());
     const auto* const what = !fs::exists(root, error)         ? "does not exist"
                              : !fs::is_directory(root, error) ? "is no directory"
                                                               : "is no pipeline";

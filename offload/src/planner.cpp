@@ -104,6 +104,13 @@ json layer(const std::vector<std::string>& components, std::size_t slots) {
   return made;
 }
 
+bool converts(const transfer_plan& plan) {
+  const auto in_any = [](const auto& units) {
+    return std::ranges::any_of(units, [](const auto& each) { return each.layout.converts; });
+  };
+  return in_any(plan.blocks) || in_any(plan.residents) || in_any(plan.groups);
+}
+
 /// One plan while it is made.
 class planner {
 public:
@@ -276,12 +283,16 @@ private:
   }
 
   /// Returns what `which` comes to; nothing if the pipeline does not allow it.
-  [[nodiscard]] std::optional<planned_configuration> predict(const candidate& which) const {
+  [[nodiscard]] std::optional<planned_configuration> predict(const candidate& which) {
     auto resolved = resolve_as(which);
     if (!resolved)
       return std::nullopt;
     const auto plan = transfers_of(*resolved);
-    if (!plan)
+    if (!plan) {
+      gathers_no_converted_ |= plan.error().code == errc::unsupported;
+      return std::nullopt;
+    }
+    if (!asked_.converts && converts(*plan))
       return std::nullopt;
     planned_configuration made{.compact = which.compact.is_null() ? "" : which.compact.dump(),
                                .config = std::move(resolved->first)};
@@ -409,10 +420,15 @@ private:
 
   [[nodiscard]] failure least() const {
     constexpr auto none = std::numeric_limits<std::uint64_t>::max();
+    const std::string left_out =
+        gathers_no_converted_ ? "; ranks gather no weights that are converted" : "";
+    if (least_device_ == none && least_host_ == none)
+      return {errc::unsupported, "the device takes weights as they are stored, and those of every "
+                                 "configuration are of another type than they compute in"};
     if (least_device_ == none)
       return {errc::out_of_host_memory, "host memory of " + in_words(*asked_.host_memory) +
                                             " is too small for any configuration; needs at least " +
-                                            in_words(least_host_)};
+                                            in_words(least_host_) + left_out};
     auto text = "device memory of " + in_words(*asked_.device_memory) +
                 " is too small for any configuration";
     if (asked_.host_memory)
@@ -420,6 +436,7 @@ private:
     text += "; needs at least " + in_words(least_device_);
     if (least_host_beside_ != none)
       text += ", or host memory of at least " + in_words(least_host_beside_);
+    text += left_out;
     return {errc::out_of_device_memory, std::move(text)};
   }
 
@@ -427,6 +444,7 @@ private:
   const plan_question& asked_;
   std::vector<resolved_component> stacks_; ///< The denoisers, with all their blocks.
   std::vector<planned_configuration> fitting_;
+  bool gathers_no_converted_ = false; ///< Gathers were left out for that.
   std::uint64_t least_device_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t least_host_ = std::numeric_limits<std::uint64_t>::max();
   /// Of those that fit the device.

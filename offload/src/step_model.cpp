@@ -95,7 +95,10 @@ std::string step_model::advice(wait_cause cause) const {
              "resident, "
              "or pin its host memory for a device with a link";
     case wait_cause::copy_slow:
-      return "leave a processor core, and the bandwidth of its memory, to the copies";
+      return "leave a processor core, and the bandwidth of its memory, to the copies; the first "
+             "copy "
+             "into a slot takes longer, and so does memory that is not pinned for a device with a "
+             "link";
     case wait_cause::not_recorded:
       break;
   }

@@ -191,7 +191,7 @@ bool detective::blame_source(late_block& of, const fetch_record& fetch) const {
   of.why = "its copy took " + milliseconds(fetch.copying) + ", where its bytes usually take " +
            milliseconds(usual);
   if (read == 0)
-    of.why += ", and nothing was read from a disk meanwhile";
+    of.why += ", and no read of a disk was counted meanwhile";
   else if (read)
     of.why += ", and up to " + size_text(*read) + " were read from a disk meanwhile";
   return true;

@@ -16,23 +16,15 @@ namespace {
                      of.traits().name + " does not compute with pages where they are; copy them");
 }
 
-/// Runs `wait`. That something failed before it ended says nothing against its end.
-template <class Wait>
-void wait_for_end(const Wait& wait) {
-  try {
-    wait();
-  } catch (const operation_failed&) { // NOLINT(bugprone-empty-catch): see above.
-  }
-}
-
 } // namespace
 
+// Operations do not fail by themselves where it is not said otherwise.
 void device::drain(event_id event, wait_edge edge) {
-  wait_for_end([&] { synchronize(event, edge); });
+  synchronize(event, edge);
 }
 
 void device::drain(stream_id stream, wait_edge edge) {
-  wait_for_end([&] { synchronize(stream, edge); });
+  synchronize(stream, edge);
 }
 
 void device::populate(stream_id, const_bytes, operation_tag) {

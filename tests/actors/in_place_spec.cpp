@@ -342,6 +342,9 @@ TEST_CASE("a file that is cut short under blocks that nobody asks for does not k
 
   CHECK(disabled);
   CHECK(host->counters().device_bytes == 0);
+  filed_model intact(shift);
+  REQUIRE(through.enable(intact.model, test::compact(streamed)));
+  CHECK(run_request(through, intact, forward));
   CHECK(through.stop(5s));
 }
 

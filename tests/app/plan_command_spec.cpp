@@ -300,7 +300,11 @@ TEST_CASE("nothing is pinned in a plan for a device that reads all memory as it 
   CHECK(pinned({"--device", "host"}) == 0);
   CHECK(pinned({"--device", "host", "--measure"}) == 0);
   CHECK_FALSE(plan("wan-tiny", {"--device", "host", "--host-memory", "0"}).empty());
-  CHECK_THAT(table, Contains("\non host, for which nothing is pinned\n"));
+  CHECK_THAT(table, Contains("\non host, for which nothing is pinned\n") &&
+                        Contains("\n   2: --device host --config '"));
+  CHECK_THAT(run_program({"plan", data("wan-tiny")}).out,
+             Contains("\non a device for which weights are pinned; see --device\n") &&
+                 !Contains(": --device"));
 }
 
 TEST_CASE("rates are measured in the type that is planned for", "[app][plan][conversion]") {
@@ -370,7 +374,8 @@ TEST_CASE("what ranks cannot gather does not count as what would fit",
 
   CHECK(done.code == 2);
   CHECK_THAT(done.err, Contains("needs at least " + std::to_string(device) + " bytes") &&
-                           Contains("or host memory of at least " + std::to_string(host) + " "));
+                           Contains("or host memory of at least " + std::to_string(host) + " ") &&
+                           Contains("; ranks gather no weights that are converted"));
 }
 
 TEST_CASE("the step of two denoisers is the mean of theirs", "[app][plan]") {

@@ -317,6 +317,24 @@ TEST_CASE("a trace takes the place of a trace, and of nothing else", "[app][run]
   CHECK(read_text(notes) == "mine");
 }
 
+TEST_CASE("a report takes the place of a report, and of nothing else", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto report = (scratch.path() / "report.json").string();
+  const auto notes = scratch.write("notes.txt", "mine").string();
+  const auto reported_to = [&](const std::string& where) {
+    return run_program(
+        {"run", data("flux-tiny"), "--device", "sim", "--steps", "1", "--report", where});
+  };
+
+  CHECK(reported_to(report).code == 0);
+  CHECK(reported_to(report).code == 0);
+  const auto refused = reported_to(notes);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("--report names '" + notes +
+                                   "', which holds something else than a report; expected"));
+  CHECK(read_text(notes) == "mine");
+}
+
 TEST_CASE("ranks that are threads leave one trace, on one clock", "[app][run]") {
   const std::string device = GENERATE("sim", "host");
   const std::string gathered = R"({"mode":"layer","components":["dit"],

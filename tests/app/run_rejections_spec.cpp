@@ -215,6 +215,37 @@ TEST_CASE("no result takes the place of another", "[app][run]") {
   CHECK_THAT(done.err, Contains("which --report names; expected another directory"));
 }
 
+TEST_CASE("what is wrong in a file of a configuration is told of that file", "[app][run]") {
+  const test::scratch_directory scratch;
+  const auto [text, expected] = GENERATE(table<std::string, std::string>(
+      {{R"({"mode":"layr","components":["dit"]})", ": mode is \"layr\"; expected"},
+       {R"({"mode":"layer","components":["dit"],})", "is not JSON; look at byte 38"},
+       {R"({"mode":"layer","components":["dit"],"slots":0})", ": slots is 0; expected"},
+       {" \n", "which is empty; expected JSON"}}));
+  const auto file = scratch.write("c.json", text).string();
+
+  const auto done = run_program({"run", data("wan-tiny"), "--config", "@" + file});
+
+  CAPTURE(done.err);
+  CHECK(done.code == 2);
+  CHECK_THAT(done.err, Contains(file) && Contains(expected) && !Contains("@@"));
+}
+
+TEST_CASE("a configuration may come from standard input", "[app][run]") {
+  const auto said = [](const std::string& text) {
+    return test::run({"/bin/sh", "-c",
+                      "printf '" + text + "' | '" FERRY_PROGRAM "' run '" + data("wan-tiny") +
+                          "' --device sim --steps 1 --report - --config @-"});
+  };
+
+  const auto ran = said(layer);
+
+  CHECK(ran.code == 0);
+  CHECK_THAT(ran.out, Contains("\"strategy\": \"layer_wise\""));
+  CHECK_THAT(said("").err, Contains("--config names standard input, which is empty"));
+  CHECK_THAT(said("{").err, Contains("--config @-: the offload configuration is not JSON"));
+}
+
 TEST_CASE("a configuration that is the name of a file asks for its @", "[app][run]") {
   const test::scratch_directory scratch;
   const auto file = scratch.write("c.json", layer).string();

@@ -138,6 +138,10 @@ TEST_CASE(
   const auto of_two = plan_configurations(model, asked).value();
   CHECK(std::ranges::none_of(
       of_two, [](const auto& each) { return each.config.uses_allgather(component_name::dit); }));
+  asked.converts = false;
+  const auto refused = plan_configurations(model, asked);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::unsupported);
 }
 
 TEST_CASE("where compute is the limit nothing stays, and two slots are enough",

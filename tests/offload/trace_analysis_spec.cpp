@@ -400,7 +400,7 @@ TEST_CASE("a copy that was slow while no disk was read was slow by itself",
   CHECK(first.cause == wait_cause::source_cold); // Since the beginning.
   const auto cached = late({{0, 0}, {1.9, 3 << 20}});
   CHECK(cached.cause == wait_cause::copy_slow);
-  CHECK(cached.why == slow + "nothing was read from a disk meanwhile");
+  CHECK(cached.why == slow + "no read of a disk was counted meanwhile");
   CHECK(cached.advice.find("a processor core") != std::string::npos);
   const auto read = late({{0, 0}, {1.9, 3 << 20}, {5, 4 << 20}, {7, 6 << 20}});
   CHECK(read.cause == wait_cause::source_cold);

@@ -2,16 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <ferry/platform/error.hpp>
+#include <ferry/platform/event.hpp>
 #include <ferry/platform/host_communicator.hpp>
+#include <ferry/platform/mapped_file.hpp>
 
 #include "contract/communicator_rig.hpp"
 #include "contract/device_rig.hpp"
 #include "host/exchange.hpp"
 #include "support/catch.hpp"
 #include "support/child_processes.hpp"
+#include "support/scratch_directory.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <memory>
@@ -132,6 +137,39 @@ TEST_CASE("a rank whose device has failed takes the group with it", "[host]") {
   CHECK(cause->code == errc::device_poisoned);
   CHECK(cause->detail.find("disk on fire") != std::string::npos);
   CHECK(cause->rank == 1);
+}
+
+TEST_CASE("a rank that could not read its shard tells the others why, and sends nothing",
+          "[host]") {
+  constexpr std::size_t shard_bytes = 4096;
+  two_hosts hosts;
+  const scratch_directory directory;
+  const auto path = directory.write("weights", std::string(shard_bytes, 'w'));
+  const mapped_file file(path);
+  std::filesystem::resize_file(path, 1);
+  auto other = rank_at_work(hosts.first, *hosts.ends[0], shard_bytes);
+  stream copies(hosts.second, "copies");
+  stream gathers(hosts.second, "gathers");
+  event landed(hosts.second);
+  const memory_block shard(hosts.second, memory_kind::device, shard_bytes);
+  const memory_block output(hosts.second, memory_kind::device, 2 * shard_bytes);
+  std::ranges::fill(other.output().bytes(), std::byte{7});
+
+  copies.copy({.target = shard.bytes(), .source = file.bytes(), .from = memory_kind::mapped});
+  copies.record(landed);
+  gathers.wait(landed, contract_edge);
+  hosts.ends[1]->all_gather(gathers.id(), output.bytes(), shard.bytes(), {.what = "gather"});
+  other.gather(0);
+  other.finish();
+  gathers.drain(contract_edge);
+
+  const auto cause = hosts.ends[0]->asynchronous_failure();
+  REQUIRE(cause);
+  CHECK(cause->code == errc::io_failure);
+  CHECK(cause->rank == 1);
+  CHECK_THAT(cause->detail, Contains(path.string()));
+  const auto from_second = other.output().bytes().last(shard_bytes);
+  CHECK(std::ranges::count(from_second, std::byte{7}) == std::ssize(from_second));
 }
 
 TEST_CASE("the memory that ranks share has no name and goes with the last of them", "[host]") {

@@ -299,6 +299,8 @@ TEST_CASE("a device whose observer has thrown says so in every wait from then on
   machine.detach(broken);
   CHECK_THROWS_WITH(copied.synchronize(contract_edge), cause);
   CHECK_THROWS_WITH(other.settle(), cause);
+  CHECK_NOTHROW(copies.drain(contract_edge));
+  CHECK_NOTHROW(copied.drain(contract_edge));
   CHECK_THROWS_WITH(other.copy(upload(slot, other_weights)),
                     Catch::Contains("device_poisoned") && Catch::Contains("disk on fire"));
   CHECK(every_byte_is(slot.bytes(), 1));
@@ -427,6 +429,52 @@ TEST_CASE("nothing moves behind a copy that failed, and streams that do not wait
   CHECK(every_byte_is(other.bytes(), 2));
   cut.copies.drain(contract_edge);
   CHECK_FALSE(every_byte_is(target.bytes(), 2));
+}
+
+TEST_CASE("what is enqueued behind a drain has nothing to do with what failed before it") {
+  const auto by_event = GENERATE(false, true);
+  cut_file cut;
+  auto target = on_device(cut.machine);
+  const auto more = pinned(cut.machine, 2);
+  event again(cut.machine);
+  cut.compute.wait(cut.behind, contract_edge);
+
+  if (by_event)
+    cut.behind.drain(contract_edge);
+  else
+    cut.copies.drain(contract_edge);
+  cut.copies.copy(upload(target, more));
+  cut.copies.record(again);
+
+  CHECK_NOTHROW(again.synchronize(contract_edge));
+  CHECK(every_byte_is(target.bytes(), 2));
+  CHECK_THROWS_WITH(cut.behind.synchronize(contract_edge), cut.cause());
+  CHECK_THROWS_WITH(cut.compute.synchronize(contract_edge), cut.cause());
+  cut.copies.copy(fetch(cut.slot.bytes(), cut.file.bytes()));
+  CHECK_THROWS_WITH(cut.copies.synchronize(contract_edge), cut.cause());
+  CHECK_NOTHROW(again.synchronize(contract_edge));
+}
+
+TEST_CASE("a stream tells the first of two failures, and one drain is enough for both") {
+  cut_file cut;
+  const auto path = cut.directory.write("others", std::string(1 * MiB, 'o'));
+  const mapped_file others(path);
+  stream beside(cut.machine, "beside");
+  event behind_others(cut.machine);
+  event between(cut.machine);
+  std::filesystem::resize_file(path, 1);
+  beside.copy(fetch(cut.slot.bytes().first(1 * MiB), others.bytes()));
+  beside.record(behind_others);
+
+  cut.compute.wait(cut.behind, contract_edge);
+  cut.compute.record(between);
+  cut.compute.wait(behind_others, contract_edge);
+
+  CHECK_THROWS_WITH(cut.compute.synchronize(contract_edge), cut.cause());
+  CHECK_THROWS_WITH(between.synchronize(contract_edge), cut.cause());
+  cut.compute.drain(contract_edge);
+  cut.compute.record(between);
+  CHECK_NOTHROW(between.synchronize(contract_edge));
 }
 
 TEST_CASE("a stream that waits for a copy that failed has failed itself, from there on") {

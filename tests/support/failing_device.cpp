@@ -103,6 +103,16 @@ void failing_device::synchronize(stream_id stream, wait_edge edge) {
   inner_->synchronize(stream, edge);
 }
 
+void failing_device::drain(event_id event, wait_edge edge) {
+  enter_call("drain");
+  inner_->drain(event, edge);
+}
+
+void failing_device::drain(stream_id stream, wait_edge edge) {
+  enter_call("drain");
+  inner_->drain(stream, edge);
+}
+
 void failing_device::host_write(mutable_bytes range, operation_tag tag) {
   inner_->host_write(range, tag);
 }

@@ -46,6 +46,8 @@ public:
   [[nodiscard]] bool ready(event_id event) override;
   void synchronize(event_id event, wait_edge edge) override;
   void synchronize(stream_id stream, wait_edge edge) override;
+  void drain(event_id event, wait_edge edge) override;
+  void drain(stream_id stream, wait_edge edge) override;
   void settle(stream_id stream) override { inner_->settle(stream); }
   void host_read(const_bytes range, operation_tag tag) override { inner_->host_read(range, tag); }
   void host_write(mutable_bytes range, operation_tag tag) override;

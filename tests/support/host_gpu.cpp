@@ -65,8 +65,9 @@ stream_id host_gpu::create_stream(std::string_view name) {
   const auto lock = std::scoped_lock(mutex_);
   streams_[made] = std::make_unique<fake_nccl::native_stream>(
       fake_nccl::native_stream{[this, made](std::function<void()> work) {
-        host_collective::enqueue(inner_, made, {.what = "gather"}, 0,
-                                 [work = std::move(work)](const std::optional<failure>&) { work(); });
+        host_collective::enqueue(
+            inner_, made, {.what = "gather"}, 0,
+            [work = std::move(work)](const std::optional<failure>&) { work(); });
       }});
   return made;
 }

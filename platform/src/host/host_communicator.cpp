@@ -34,15 +34,14 @@ void host_communicator::all_gather(stream_id stream, mutable_bytes output, const
     shared->fail(cause);
   };
   try {
-    host_collective::enqueue(
-        *device_, stream, tag, (ranks - 1) * shard.size(),
-        [shared = exchange_, leave, number = next_, output, shard,
-         tag](const std::optional<failure>& lost) {
-          if (lost)
-            leave(*lost);
-          else
-            shared->gather(number, output, shard, tag);
-        });
+    host_collective::enqueue(*device_, stream, tag, (ranks - 1) * shard.size(),
+                             [shared = exchange_, leave, number = next_, output, shard,
+                              tag](const std::optional<failure>& lost) {
+                               if (lost)
+                                 leave(*lost);
+                               else
+                                 shared->gather(number, output, shard, tag);
+                             });
   } catch (const device_error& error) {
     leave(error.reason());
     throw;

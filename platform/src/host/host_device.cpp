@@ -235,6 +235,14 @@ void host_device::synchronize(stream_id stream, wait_edge) {
   state_->fault.rethrow("synchronize");
 }
 
+void host_device::drain(event_id event, wait_edge) {
+  state_->find("drain", event).drain();
+}
+
+void host_device::drain(stream_id stream, wait_edge) {
+  state_->find("drain", stream)->tail().drain();
+}
+
 void host_device::settle(stream_id stream) {
   await(state_->find("settle", stream)->tail());
   state_->fault.rethrow("settle");

@@ -22,8 +22,7 @@ void sticky_fault::rethrow(std::string_view operation) const {
 
 void sticky_fault::refuse(std::string_view operation) const {
   if (raised())
-    throw device_error(errc::device_poisoned, operation,
-                       "the device has failed: " + reason());
+    throw device_error(errc::device_poisoned, operation, "the device has failed: " + reason());
 }
 
 std::string sticky_fault::reason() const {

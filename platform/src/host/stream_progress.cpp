@@ -3,9 +3,16 @@
 
 #include "host/stream_progress.hpp"
 
+#include <limits>
 #include <utility>
 
 namespace ferry {
+
+namespace {
+
+constexpr auto never = std::numeric_limits<std::uint64_t>::max();
+
+} // namespace
 
 void stream_progress::await(std::uint64_t count) const {
   if (reached(count))
@@ -24,25 +31,42 @@ void stream_progress::advance() {
 
 void stream_progress::fail(failure cause) {
   const auto lock = std::scoped_lock(mutex_);
-  if (failure_)
-    return;
-  failure_ = std::move(cause);
-  failed_at_ = done_;
+  if (failures_.empty() || failures_.back().until != never)
+    failures_.push_back({std::move(cause), done_, never});
+}
+
+void stream_progress::pass_over(std::uint64_t count) {
+  const auto lock = std::scoped_lock(mutex_);
+  if (!failures_.empty() && failures_.back().until == never && failures_.back().from < count)
+    failures_.back().until = count;
+}
+
+bool stream_progress::passed_over(std::uint64_t count) const {
+  const auto lock = std::scoped_lock(mutex_);
+  return !failures_.empty() && failures_.back().until == count;
 }
 
 std::optional<failure> stream_progress::failed() const {
-  const auto lock = std::scoped_lock(mutex_);
-  return failure_;
+  return failed(done_ + 1);
 }
 
 std::optional<failure> stream_progress::failed(std::uint64_t count) const {
   const auto lock = std::scoped_lock(mutex_);
-  return failed_at_ < count ? failure_ : std::nullopt;
+  for (const auto& each : failures_)
+    if (each.from < count && count <= each.until)
+      return each.cause;
+  return std::nullopt;
 }
 
 void record_point::await() const {
   if (stream)
     stream->await(count);
+}
+
+void record_point::drain() const {
+  await();
+  if (stream)
+    stream->pass_over(count);
 }
 
 std::optional<failure> record_point::failed() const {

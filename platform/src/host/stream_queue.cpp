@@ -81,11 +81,18 @@ record_point stream_queue::record() {
   const auto lock = std::scoped_lock(mutex_);
   if (idle())
     end_compute();
-  return {progress_, submitted_};
+  return place();
 }
 
-record_point stream_queue::tail() const {
+record_point stream_queue::tail() {
   const auto lock = std::scoped_lock(mutex_);
+  return place();
+}
+
+// A place that somebody has drained stays the one of what failed before it.
+record_point stream_queue::place() {
+  if (progress_->passed_over(submitted_))
+    push(nothing{});
   return {progress_, submitted_};
 }
 

@@ -25,8 +25,9 @@ class span_reporter;
 class sticky_fault;
 
 /// One stream: what has been enqueued and has not run, and the thread that runs it. The thread
-/// starts with the first operation that cannot complete at once. Behind a failure, its own or one of
-/// another stream that it waits for, nothing moves any more. Enqueued to by one thread at a time.
+/// starts with the first operation that cannot complete at once. Behind a failure, its own or one
+/// of another stream that it waits for, nothing moves any more. Enqueued to by one thread at a
+/// time.
 class stream_queue {
 public:
   stream_queue(stream_id id, std::string_view name, const span_reporter& reporter,
@@ -49,7 +50,7 @@ public:
   [[nodiscard]] record_point record();
 
   /// Returns the place behind everything enqueued so far.
-  [[nodiscard]] record_point tail() const;
+  [[nodiscard]] record_point tail();
 
 private:
   struct copy_job {
@@ -77,11 +78,13 @@ private:
     operation_tag tag;
     nanoseconds enqueued;
   };
-  using job =
-      std::variant<copy_job, populate_job, evict_job, gather_job, announcement, record_point>;
+  struct nothing {};
+  using job = std::variant<copy_job, populate_job, evict_job, gather_job, announcement,
+                           record_point, nothing>;
 
   [[nodiscard]] bool idle() const noexcept { return progress_->reached(submitted_); }
   void push(job work);
+  record_point place();
   void run();
   void run(const copy_job& work);
   void run(const populate_job& work);
@@ -89,6 +92,7 @@ private:
   void run(const announcement& work);
   void run(const record_point& point);
   void run(const gather_job& work);
+  void run(nothing) {}
   /// Returns why nothing moves on this stream any more, if so.
   [[nodiscard]] std::optional<failure> lost() const;
   /// Runs `move`, if this still moves. What it throws is the failure of the stream.

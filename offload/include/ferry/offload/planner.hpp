@@ -39,7 +39,8 @@ struct plan_question {
   machine_rates rates = {};
   std::optional<std::uint64_t> device_memory = {}; ///< For weights, of each rank.
   std::optional<std::uint64_t> host_memory = {};   ///< To pin, by all ranks together.
-  bool pins = true; ///< The device wants sources pinned: `device_traits::wants_pinned_sources`.
+  bool pins = true;     ///< The device wants sources pinned: `device_traits::wants_pinned_sources`.
+  bool converts = true; ///< Its copies convert: `device_traits::converts`.
   std::size_t ranks = 1;
   std::size_t steps = 4; ///< Of a request, to which what it loads once is spread.
   std::map<std::string, std::size_t> passes = {}; ///< Of a step through a denoiser, by its path.

@@ -22,7 +22,7 @@ enum class wait_cause : std::uint8_t {
   message_late,  ///< A message on the way of its fetch waited for its actor.
   rank_late,     ///< Its gather waited for another rank.
   source_cold,   ///< Its host memory was slower than that of others: not pinned, not in memory.
-  copy_slow,     ///< Its copy was slower than others, of bytes that were in memory.
+  copy_slow,     ///< Its copy was slower than others, while no read of a disk was counted.
   not_recorded,  ///< The trace does not have its copy, or not what held it up.
 };
 

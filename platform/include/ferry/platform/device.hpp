@@ -193,7 +193,10 @@ public:
   [[nodiscard]] virtual event_id create_event() = 0;
   virtual void destroy_event(event_id event) noexcept = 0;
 
-  /// Enqueues a copy. Both ranges stay valid, and the source unchanged, until it has run.
+  /// Enqueues a copy. Both ranges stay valid, and the source unchanged, until it has run. Where it
+  /// can fail by itself, such as by a file that was cut short, nothing behind it moves, and whoever
+  /// waits for what was recorded behind it has failed too, as if the failure were its own; until
+  /// the stream is drained. What fails on a GPU fails the device.
   virtual void copy(stream_id stream, const copy_operation& operation) = 0;
 
   // Pages of mapped files that compute reads where they are. Without the trait `computes_in_place`
@@ -225,7 +228,8 @@ public:
   /// Recording `event` again does not move the wait. An event never recorded holds back nothing.
   virtual void wait(stream_id stream, event_id event, wait_edge edge) = 0;
 
-  /// Returns whether the latest record of `event` has run. True for an event never recorded.
+  /// Returns whether the latest record of `event` has run, behind a failure or not. True for an
+  /// event never recorded.
   [[nodiscard]] virtual bool ready(event_id event) = 0;
 
   /// Blocks the calling thread until the latest record of `event` has run.
@@ -237,9 +241,10 @@ public:
   virtual void synchronize(stream_id stream, wait_edge edge) = 0;
 
   /// As `synchronize`, for who wants to know that nothing uses the memory any more, and not whether
-  /// what was to be there is there.
-  void drain(event_id event, wait_edge edge);
-  void drain(stream_id stream, wait_edge edge);
+  /// what was to be there is there. What failed before is over then: it stays with the events that
+  /// stand for it, and later work on the stream is not concerned.
+  virtual void drain(event_id event, wait_edge edge);
+  virtual void drain(stream_id stream, wait_edge edge);
 
   /// Only where `computes_on_host`: lets the calling thread see what `stream` sees. Afterwards the
   /// bytes of every operation that happens before the end of `stream` are in place. Takes no

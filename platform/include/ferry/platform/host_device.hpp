@@ -34,9 +34,9 @@ struct host_device_options {
 ///   because its body runs on the caller in between.
 /// - *Failure* of an operation, such as a copy from a file that was cut short under it, stays with
 ///   its stream and with each that waits for what was recorded behind it: nothing moves there any
-///   more, and `synchronize` and `settle` throw the cause. Other streams go on.
+///   more until it is drained, and `synchronize` and `settle` throw the cause. Others go on.
 /// - *An observer that throws* breaks the device: later copies throw `device_poisoned`, and every
-///   `synchronize` and `settle` throws `device_failure`.
+///   `synchronize` and `settle` throws `device_failure`. Draining still waits for the end of work.
 ///
 /// `synchronize` and `settle` sleep until the work is done. Thread-safe.
 class host_device final : public device {
@@ -66,6 +66,8 @@ public:
   [[nodiscard]] bool ready(event_id event) override;
   void synchronize(event_id event, wait_edge edge) override;
   void synchronize(stream_id stream, wait_edge edge) override;
+  void drain(event_id event, wait_edge edge) override;
+  void drain(stream_id stream, wait_edge edge) override;
   void settle(stream_id stream) override;
   void host_read(const_bytes range, operation_tag tag) override;
   void host_write(mutable_bytes range, operation_tag tag) override;
