@@ -196,8 +196,7 @@ result<void> check_gathered(const compute_dtype& computes, int ranks,
   return tl::unexpected(
       failure{.code = errc::unsupported,
               .detail = "--compute-dtype is " + to_string(computes) +
-                        ", and ranks gather weights as "
-                        "they are stored, here in " +
+                        ", and ranks gather weights as they are stored, here in " +
                         to_string({.type = {}, .stored = computes.stored, .reason = {}}) +
                         "; leave it out, or take the weight_transfer rank-local"});
 }

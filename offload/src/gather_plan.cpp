@@ -177,8 +177,8 @@ result<void> plan_gathers(transfer_plan& plan, const offload_config& config, std
         return tl::unexpected(failure{
             .code = errc::unsupported,
             .detail = "ranks gather weights as they are stored, and those of '" + block.path +
-                      "' are of another type than they compute in; load the "
-                      "model in the type that its checkpoint has",
+                      "' are of another type than they compute in; load the model in the type "
+                      "that its checkpoint has",
             .block = block.path});
       auto manifest = plan_gather(block.path, block.layout.bytes, ranks, config.chunk_bytes);
       if (!manifest)

@@ -92,13 +92,11 @@ std::string step_model::advice(wait_cause cause) const {
       return "look at what that rank waited for at the time";
     case wait_cause::source_cold:
       return "have its bytes in memory: read them once before the request, keep the block "
-             "resident, "
-             "or pin its host memory for a device with a link";
+             "resident, or pin its host memory for a device with a link";
     case wait_cause::copy_slow:
       return "leave a processor core, and the bandwidth of its memory, to the copies; the first "
-             "copy "
-             "into a slot takes longer, and so does memory that is not pinned for a device with a "
-             "link";
+             "copy into a slot takes longer, and so does memory that is not pinned for a device "
+             "with a link";
     case wait_cause::not_recorded:
       break;
   }

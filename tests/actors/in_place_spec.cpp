@@ -54,7 +54,9 @@ struct filed_model {
         test::node("test.root")
             ->child("transformer",
                     test::node("test.dit")->child("blocks", test::list(std::move(blocks)))));
-    model->declare({.dits = {"transformer"}}).plan({.block_attrs = {{"transformer", {"blocks"}}}});
+    model->declare({.dits = {"transformer"}})
+        .plan(
+            {.block_attrs = {{"transformer", {"blocks"}}}, .resident_dit_paths = {"transformer"}});
   }
 
   static test::fake_tensor_ptr half_of(const_bytes weights, std::size_t number) {
@@ -345,6 +347,69 @@ TEST_CASE("a file that is cut short under blocks that nobody asks for does not k
   filed_model intact(shift);
   REQUIRE(through.enable(intact.model, test::compact(streamed)));
   CHECK(run_request(through, intact, forward));
+  CHECK(through.stop(5s));
+}
+
+TEST_CASE("a component whose file is cut short before it comes does not keep the backend",
+          "[actors][in-place]") {
+  constexpr auto whole = R"({"mode":"module","components":["dit","text_encoder"]})";
+  hosted run(4);
+  auto& [host, subject, through] = run;
+  const auto part = [&](std::size_t number) {
+    return test::node("test.part")
+        ->parameter("weight", filed_model::half_of(subject.file.bytes().subspan(4), number));
+  };
+  const auto model = std::make_shared<fake_pipeline>(
+      test::node("test.root")->child("transformer", part(0))->child("text_encoder", part(1)));
+  model->declare({.dits = {"transformer"}, .encoders = {"text_encoder"}});
+  REQUIRE(through.enable(model, test::compact(whole)));
+  std::filesystem::resize_file(subject.path, 100);
+
+  std::optional<failure> told;
+  try {
+    model->call("transformer", [](fake_module&) {});
+  } catch (const ferry_error& ended) {
+    told = ended.reason();
+  }
+
+  REQUIRE(told);
+  CHECK(told->code == errc::io_failure);
+  CHECK_THAT(told->detail, Catch::StartsWith("'" + subject.path.string()));
+  CHECK(through.disable());
+  CHECK(host->counters().device_bytes == 0);
+  CHECK(through.stop(5s));
+}
+
+TEST_CASE("residents whose file is cut short refuse their enable, and not the next",
+          "[actors][in-place]") {
+  hosted run(4);
+  auto& [host, subject, through] = run;
+  const filed_model intact(4);
+  const auto headed = [](const filed_model& file) {
+    const auto half = [&](std::size_t number) {
+      return filed_model::half_of(file.file.bytes().subspan(4), number);
+    };
+    const auto block = [&](std::size_t number) {
+      return test::node("test.block")->parameter("weight", half(number));
+    };
+    auto model = std::make_shared<fake_pipeline>(
+        test::node("test.root")
+            ->child("transformer",
+                    test::node("test.dit")
+                        ->parameter("head", half(0))
+                        ->child("blocks", test::list({block(1), block(2), block(3)}))));
+    model->declare({.dits = {"transformer"}}).plan({.block_attrs = {{"transformer", {"blocks"}}}});
+    return model;
+  };
+  std::filesystem::resize_file(subject.path, 100);
+
+  const auto refused = through.enable(headed(subject), test::compact(streamed));
+
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::io_failure);
+  CHECK_THAT(refused.error().detail, Catch::StartsWith("'" + subject.path.string()));
+  CHECK(host->counters().device_bytes == 0);
+  CHECK(through.enable(headed(intact), test::compact(streamed)));
   CHECK(through.stop(5s));
 }
 

@@ -363,8 +363,8 @@ TEST_CASE("ranks whose requests run other blocks are all refused before anything
       {{"--guidance", "1"}, "rank 1 has other requests: passes_per_step 1 (rank 0: 2)"},
       {{"--passes-per-fetch", "1"},
        "rank 1 has other requests: passes_per_fetch 1 (rank 0: \"of one request\")"},
-      {{"--compute-dtype", "f32"},
-       "rank 1 has other requests: compute_dtype \"f32\" (rank 0: \"checkpoint\")"},
+      {{"--compute-dtype", "bf16"},
+       "--compute-dtype is bf16, and ranks gather weights as they are stored, here in f32"},
       {{"--requests", "{}\n{}\n"}, "rank 1 has other requests: count 2 (rank 0: 1)"},
       {{"--requests", "{}\n"}, "rank 1 has other requests: warms_up true (rank 0: false) (rank 1)"},
   }));
