@@ -138,11 +138,13 @@ result<void> check_memory(const transfer_plan& transfers, std::size_t slots,
   const auto limit = std::min(ceiling.value_or(memory.free), memory.free);
   if (needed <= limit)
     return {};
+  const auto least = transfers.device_bytes(1);
   return tl::unexpected(
       failure{errc::out_of_device_memory,
               "device memory of " + std::to_string(limit) + " bytes is too small: needs at least " +
                   std::to_string(needed) + " (" + std::to_string(transfers.resident_bytes) +
-                  " for what stays" + describe_rest(transfers, slots) + ")"});
+                  " for what stays" + describe_rest(transfers, slots) + ")" +
+                  (least < needed ? ", or " + std::to_string(least) + " with 1 slot" : "")});
 }
 
 } // namespace ferry

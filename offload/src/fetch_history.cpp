@@ -70,7 +70,7 @@ void rank_history::read_marks(const trace& run, std::uint32_t rank) {
   for (const auto& each : run.marks) {
     if (each.rank != rank)
       continue;
-    ended_steps_ += each.what == mark_step_ended ? 1 : 0;
+    ended_steps_ += each.what == mark_step_ended ? 1U : 0U;
     if (each.what == mark_step_begins) {
       open_step_ = {each.at, never};
     } else if (each.what == mark_step_ended && open_step_) {

@@ -164,7 +164,16 @@ safetensors_file::open(const std::filesystem::path& path) {
   return file;
 }
 
-safetensors_file::safetensors_file(const std::filesystem::path& path) : file_(path) {}
+safetensors_file::safetensors_file(const std::filesystem::path& path)
+    : file_(path, [this](std::uint64_t offset) { return contents_at(offset); }) {}
+
+std::string safetensors_file::contents_at(std::uint64_t offset) const {
+  const auto* const at = file_.bytes().data() + offset;
+  for (const auto& each : contents_.tensors)
+    if (at >= each.bytes.data() && at < each.bytes.data() + each.bytes.size())
+      return "tensor " + shown(each.name);
+  return "the header";
+}
 
 const std::vector<stored_tensor>& safetensors_file::tensors() const noexcept {
   return contents_.tensors;

@@ -66,7 +66,7 @@ half to_f16(float value) noexcept {
   else
     narrow = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + one_half) -
              std::bit_cast<std::uint32_t>(one_half);
-  return static_cast<half>(narrow | bits >> 16 & 0x8000U);
+  return static_cast<half>(narrow | ((bits >> 16) & 0x8000U));
 }
 
 half f16_to_bf16(half bits) noexcept {

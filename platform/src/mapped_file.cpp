@@ -59,8 +59,9 @@ std::size_t beyond_large_page(const std::byte* address) noexcept {
 /// A file that is open for reading, and what it was when it was opened.
 class open_file {
 public:
-  explicit open_file(std::filesystem::path path)
-      : path_(std::move(path)), number_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  open_file(std::filesystem::path path, mapped_file::contents_at contents)
+      : path_(std::move(path)), contents_(std::move(contents)),
+        number_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (number_ < 0)
       throw file_error(path_, "cannot open", errno);
     if (::fstat(number_, &opened_) != 0) {
@@ -78,6 +79,12 @@ public:
   [[nodiscard]] int number() const noexcept { return number_; }
   [[nodiscard]] const struct ::stat& opened() const noexcept { return opened_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Returns what lies at `offset`, as people call it.
+  [[nodiscard]] std::string contents_at(std::uint64_t offset) const {
+    const auto place = "byte " + std::to_string(offset);
+    return contents_ ? contents_(offset) + " (" + place + ")" : place;
+  }
 
   /// Returns whether the system says which pages of it are in the cache: not to who might only read
   /// it.
@@ -122,6 +129,7 @@ public:
 
 private:
   std::filesystem::path path_;
+  mapped_file::contents_at contents_;
   int number_;
   struct ::stat opened_{};
   bool tells_what_is_cached_ = false;
@@ -280,8 +288,9 @@ void* map_aligned(int file, std::size_t size) noexcept {
 
 } // namespace
 
-mapped_file::mapped_file(std::filesystem::path path) : path_(std::move(path)) {
-  auto file = std::make_shared<const open_file>(path_);
+mapped_file::mapped_file(std::filesystem::path path, contents_at contents)
+    : path_(std::move(path)) {
+  auto file = std::make_shared<const open_file>(path_, std::move(contents));
   if (S_ISDIR(file->opened().st_mode))
     throw file_error(path_, "cannot map", EISDIR);
   if (file->opened().st_size == 0)
@@ -309,14 +318,25 @@ mapped_file::~mapped_file() {
 
 namespace {
 
+/// Returns where the first number of `piece` is that is too large. @pre there is one
+std::size_t first_overflow(conversion how, const_bytes piece) noexcept {
+  std::size_t skipped = 0;
+  for (auto count = piece.size() / source_element(how); count > 1;) {
+    const auto half = count / 2 * source_element(how);
+    const auto in_first = overflows(how, piece.subspan(skipped, half));
+    skipped += in_first ? 0 : half;
+    count = in_first ? count / 2 : count - count / 2;
+  }
+  return skipped;
+}
+
 void require_in_range(const open_file& file, conversion how, const_bytes piece,
                       std::uint64_t offset) {
   const auto narrows = target_element(how) < source_element(how);
   if (narrows && overflows(how, piece))
     throw ferry_error({.code = errc::invalid_checkpoint,
-                       .detail = "'" + file.path().string() + "' has a number between byte " +
-                                 std::to_string(offset) + " and " +
-                                 std::to_string(offset + piece.size()) +
+                       .detail = "'" + file.path().string() + "' has a number in " +
+                                 file.contents_at(offset + first_overflow(how, piece)) +
                                  " that is too large to go from " + std::string(to_string(how)) +
                                  "; compute in f32"});
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <ferry/offload/safetensors.hpp>
+#include <ferry/platform/mapped_file.hpp>
 
 #include "support/catch.hpp"
 #include "support/safetensors_bytes.hpp"
@@ -10,9 +11,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace ferry {
 namespace {
@@ -238,6 +241,27 @@ TEST_CASE("an opened file keeps the bytes of its tensors readable", "[offload][s
   CHECK((*file)->find("a")->bytes[1] == std::byte{'d'});
   CHECK_FALSE((*file)->find("b"));
   CHECK((*file)->path() == path);
+}
+
+TEST_CASE("a number that is too large for a narrower type is told with its tensor",
+          "[offload][safetensors]") {
+  const test::scratch_directory scratch;
+  const std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                             R"("b.c":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})";
+  const std::array<float, 3> numbers{1.0F, 2.0F, std::numeric_limits<float>::max()};
+  auto text = safetensors_bytes(header, 0);
+  text.append(reinterpret_cast<const char*>(numbers.data()), sizeof(numbers));
+  const auto file = safetensors_file::open(scratch.write("big.safetensors", text));
+  REQUIRE(file);
+  const auto narrowed = [&](const char* name) {
+    const auto from = (*file)->find(name)->bytes;
+    std::vector<std::byte> to(from.size() / 2);
+    read_mapped(from, to, conversion::f32_to_bf16);
+  };
+
+  CHECK_NOTHROW(narrowed("a"));
+  CHECK_THROWS_WITH(narrowed("b.c"), Contains("' has a number in tensor \"b.c\" (byte ") &&
+                                         Contains("too large to go from f32 to bf16"));
 }
 
 TEST_CASE("what is no regular file is refused without waiting for it", "[offload][safetensors]") {

@@ -383,15 +383,29 @@ TEST_CASE(
 
 TEST_CASE("a number that is too large for a narrower type is refused with its place") {
   const test::scratch_directory directory;
-  const std::vector<float> numbers{1.0F, 3.4e38F, std::numeric_limits<float>::max()};
+  constexpr std::size_t count = 1001;
+  const auto wrong = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{613}, count - 1);
+  std::vector<float> numbers(count, 3.3e38F);
+  numbers[wrong] = std::numeric_limits<float>::max();
+  numbers[count - 1] = std::numeric_limits<float>::max();
   const auto path = directory.write(
-      "weights", std::string_view(reinterpret_cast<const char*>(numbers.data()), 12));
+      "weights", std::string_view(reinterpret_cast<const char*>(numbers.data()), 4 * count));
   const mapped_file file(path);
-  std::vector<std::byte> narrow(6);
-  read_mapped(file.bytes().first(4), mutable_bytes(narrow).first(2), conversion::f32_to_bf16);
-  CHECK_THROWS_WITH(read_mapped(file.bytes(), narrow, conversion::f32_to_bf16),
-                    Catch::Contains("invalid_checkpoint: '" + path.string() + "'") &&
-                        Catch::Contains("too large to go from f32 to bf16; compute in f32"));
+  const mapped_file named(path, [](std::uint64_t at) { return "float " + std::to_string(at / 4); });
+  std::vector<std::byte> narrow(2 * count);
+  const auto read = [&](const mapped_file& from) {
+    read_mapped(from.bytes(), narrow, conversion::f32_to_bf16);
+  };
+  const auto place = "byte " + std::to_string(4 * wrong);
+  const std::string reason = " that is too large to go from f32 to bf16; compute in f32";
+
+  CHECK_THROWS_WITH(read(file), "invalid_checkpoint: '" + path.string() + "' has a number in " +
+                                    place + reason);
+  CHECK_THROWS_WITH(read(named), "invalid_checkpoint: '" + path.string() +
+                                     "' has a number in float " + std::to_string(wrong) + " (" +
+                                     place + ")" + reason);
+  read_mapped(file.bytes().first(4 * wrong), mutable_bytes(narrow).first(2 * wrong),
+              conversion::f32_to_bf16);
 }
 
 TEST_CASE("a file system that does not map files is named as that") {

@@ -49,8 +49,8 @@ struct safetensors_contents {
 /// A safetensors file, mapped. Immutable, so every thread may read it. Shared, because tensors that
 /// are views of it have to keep it alive.
 ///
-/// A file that somebody truncates while it is mapped ends the program with a bus error when the
-/// lost part is read.
+/// Of a file that somebody truncates while it is mapped the lost part reads as zeros: see
+/// `check_lost_pages`.
 class safetensors_file {
 public:
   /// Maps the regular file `path` and reads its header.
@@ -67,6 +67,7 @@ public:
 
 private:
   explicit safetensors_file(const std::filesystem::path& path);
+  [[nodiscard]] std::string contents_at(std::uint64_t offset) const;
 
   mapped_file file_;
   safetensors_contents contents_;

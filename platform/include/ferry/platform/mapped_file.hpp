@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <string>
 
 namespace ferry {
 
@@ -15,8 +17,12 @@ namespace ferry {
 /// program. An empty file has no bytes.
 class mapped_file {
 public:
+  /// Says what lies at an offset of the file, for messages: `tensor "blocks.0.weight"`. Asked by
+  /// any thread that reads bytes of the mapping, while it lives.
+  using contents_at = std::function<std::string(std::uint64_t offset)>;
+
   /// @throws ferry_error `io_failure` with the path and the operating system's reason
-  explicit mapped_file(std::filesystem::path path);
+  explicit mapped_file(std::filesystem::path path, contents_at contents = {});
   mapped_file(const mapped_file&) = delete;
   mapped_file& operator=(const mapped_file&) = delete;
   ~mapped_file();
@@ -43,7 +49,7 @@ public:
   /// short or written since it was mapped is an error, where an access of its pages may end the
   /// process. Bytes that no live `mapped_file` holds are copied like any other.
   /// @throws ferry_error `io_failure` with the path and what has happened to the file,
-  /// `invalid_checkpoint` for a number that is too large for a narrower type
+  /// `invalid_checkpoint` with its place for a number that is too large for a narrower type
   void read(const_bytes source, mutable_bytes target, conversion how);
 
   /// Takes what is resident of it out of the process.
