@@ -38,7 +38,7 @@ struct run_report {
   std::optional<chosen_report> chosen; ///< Nothing: the user chose.
   std::string device;
   std::string compute_dtype;    ///< Of most weights where they are computed with, such as "bf16".
-  std::string compute_reason;   ///< Why, where nobody asked for it; for people only.
+  std::string compute_reason;   ///< Why, where `auto` chose it; else empty.
   bool may_be_in_place = false; ///< The device computes in place; for people only.
   int rank = 0;                 ///< Which of them.
   int ranks = 1;
@@ -84,7 +84,7 @@ struct run_report {
   std::string output_sha256;
   std::optional<bool> output_equals_resident;
   std::optional<double> reference_max_abs_error;
-  std::vector<double> resident_step_s; ///< Of the comparison run; for people only.
+  std::vector<double> resident_step_s; ///< Of the comparison run, if there was one.
 };
 
 /// Returns the report as one JSON object: that of the first rank, and where there are several ranks

@@ -58,6 +58,7 @@ TEST_CASE("a run in another type than the checkpoint's makes the bytes of the re
   const auto as_stored = report_of(model, {"--device", device, "--config", config});
 
   CHECK(wide["output_equals_resident"] == true);
+  CHECK(wide["compute_dtype_reason"].is_null());
   CHECK(wide["compute_dtype"] == "f32");
   CHECK(as_stored["compute_dtype"] == "bf16");
   CHECK(wide["races"] == 0);
@@ -65,6 +66,8 @@ TEST_CASE("a run in another type than the checkpoint's makes the bytes of the re
   CHECK(wide["output_sha256"] != as_stored["output_sha256"]);
   CHECK(wide["h2d_bytes"] <= as_stored["h2d_bytes"]);
   CHECK(wide["first_step_end_s"] > 0);
+  CHECK(wide["resident_step_s"].size() ==
+        (device == "host" ? 2 : 0)); // Empty where time is virtual.
 }
 
 TEST_CASE("a checkpoint of f32 is narrowed on its way, as that of the resident run",
@@ -183,6 +186,7 @@ TEST_CASE("auto takes what ranks can gather", "[app][run][conversion]") {
   const auto ran = report_of(
       model, {"--ranks", "2", "--device", "host", "--config", gathered, "--compute-dtype", "auto"});
   CHECK(ran["compute_dtype"] == "bf16");
+  CHECK(ran["compute_dtype_reason"] == "ranks gather weights as they are stored");
 }
 
 TEST_CASE("a checkpoint that is cut short under a run ends it with the file's name",
