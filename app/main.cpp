@@ -10,6 +10,8 @@
 #include "versions.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -109,9 +111,18 @@ exit_code run(int argc, char** argv) {
   }
 }
 
+/// Where a standard stream was closed, the next file that is opened would take its place. Read, it
+/// is empty from now on; written, it fails as before.
+void occupy_standard_streams() {
+  for (const auto stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0)
+      static_cast<void>(::open("/dev/null", O_RDONLY)); // Takes the lowest that is free.
+}
+
 } // namespace
 } // namespace ferry
 
 int main(int argc, char** argv) {
+  ferry::occupy_standard_streams();
   return static_cast<int>(ferry::run(argc, argv));
 }

@@ -243,6 +243,11 @@ TEST_CASE("a configuration may come from standard input", "[app][run]") {
   CHECK(ran.code == 0);
   CHECK_THAT(ran.out, Contains("\"strategy\": \"layer_wise\""));
   CHECK_THAT(said("").err, Contains("--config names standard input, which is empty"));
+  const auto closed = test::run(
+      {"/bin/sh", "-c",
+       "timeout -s KILL 20 '" FERRY_PROGRAM "' run '" + data("wan-tiny") + "' --config @- <&-"});
+  CHECK(closed.code == 2);
+  CHECK_THAT(closed.err, Contains("--config names standard input, which is empty"));
   CHECK_THAT(said("{").err, Contains("--config @-: the offload configuration is not JSON"));
 }
 
