@@ -20,8 +20,7 @@ void add_configuration(CLI::App& command, run_options& options) {
   group
       ->add_option("--config", options.config,
                    "What to offload and how: JSON, @FILE (@-: standard input), or auto, which "
-                   "takes the best "
-                   "that ferry plan finds. Without it nothing is offloaded")
+                   "takes the best that ferry plan finds. Without it nothing is offloaded")
       ->type_name("JSON");
   auto& legacy = options.legacy;
   group->add_flag("--enable-cpu-offload", legacy.enable_cpu_offload, "Legacy: whole components");

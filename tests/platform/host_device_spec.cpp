@@ -455,15 +455,35 @@ TEST_CASE("what is enqueued behind a drain has nothing to do with what failed be
   CHECK_NOTHROW(again.synchronize(contract_edge));
 }
 
+TEST_CASE("what did not move because of a failure stays failed when that is drained") {
+  cut_file cut;
+  const auto target = on_device(cut.machine);
+  const auto more = pinned(cut.machine, 2);
+  event skipped(cut.machine);
+  cut.copies.copy(upload(target, more));
+  cut.copies.record(skipped);
+  while (!skipped.ready())
+    std::this_thread::yield();
+
+  cut.behind.drain(contract_edge);
+
+  CHECK_THROWS_WITH(skipped.synchronize(contract_edge), cut.cause());
+  CHECK_FALSE(every_byte_is(target.bytes(), 2));
+  cut.copies.copy(upload(target, more));
+  CHECK_NOTHROW(cut.copies.synchronize(contract_edge));
+  CHECK(every_byte_is(target.bytes(), 2));
+}
+
 TEST_CASE("a stream tells the first of two failures, and one drain is enough for both") {
   cut_file cut;
   const auto path = cut.directory.write("others", std::string(1 * MiB, 'o'));
   const mapped_file others(path);
+  const memory_block room(cut.machine, memory_kind::device, 1 * MiB); // The slot is written.
   stream beside(cut.machine, "beside");
   event behind_others(cut.machine);
   event between(cut.machine);
   std::filesystem::resize_file(path, 1);
-  beside.copy(fetch(cut.slot.bytes().first(1 * MiB), others.bytes()));
+  beside.copy(fetch(room.bytes(), others.bytes()));
   beside.record(behind_others);
 
   cut.compute.wait(cut.behind, contract_edge);

@@ -32,13 +32,13 @@ void stream_progress::advance() {
 void stream_progress::fail(failure cause) {
   const auto lock = std::scoped_lock(mutex_);
   if (failures_.empty() || failures_.back().until != never)
-    failures_.push_back({std::move(cause), done_, never});
+    failures_.push_back({.cause = std::move(cause), .from = done_, .until = never});
 }
 
 void stream_progress::pass_over(std::uint64_t count) {
   const auto lock = std::scoped_lock(mutex_);
   if (!failures_.empty() && failures_.back().until == never && failures_.back().from < count)
-    failures_.back().until = count;
+    failures_.back().until = enqueued_;
 }
 
 bool stream_progress::passed_over(std::uint64_t count) const {

@@ -15,8 +15,8 @@
 
 namespace ferry {
 
-/// Counts the queued operations of one stream that have run, and keeps what failed among them.
-/// Outlives the stream in the events that were recorded on it. Thread-safe.
+/// Counts the queued operations of one stream and those of them that have run, and keeps what
+/// failed among them. Outlives the stream in the events that were recorded on it. Thread-safe.
 class stream_progress {
 public:
   [[nodiscard]] bool reached(std::uint64_t count) const noexcept { return done_.load() >= count; }
@@ -24,13 +24,19 @@ public:
   /// Sleeps until `count` operations have run.
   void await(std::uint64_t count) const;
 
+  /// Counts one more that is queued.
+  void enqueue() noexcept { ++enqueued_; }
+  [[nodiscard]] std::uint64_t enqueued() const noexcept { return enqueued_; }
+
   void advance();
 
   /// Says that the operation that runs now has failed. Those behind it have failed with it, until
   /// somebody passes over that.
   void fail(failure cause);
 
-  /// Lets operations behind the first `count` be all right again. @pre those have run
+  /// If one of the first `count` operations has failed, lets those be all right again that are
+  /// queued from now on. What is queued already stays failed: it may have moved nothing. @pre the
+  /// first `count` have run
   void pass_over(std::uint64_t count);
 
   /// Returns whether operations behind the first `count` are all right again.
@@ -46,11 +52,12 @@ private:
   struct stretch {
     failure cause;
     std::uint64_t from;  ///< Operations that had run before the one that failed.
-    std::uint64_t until; ///< Those that had run when it was passed over.
+    std::uint64_t until; ///< Those that had been queued when it was passed over.
   };
 
   mutable std::mutex mutex_;
   mutable std::condition_variable moved_;
+  std::atomic<std::uint64_t> enqueued_ = 0;
   std::atomic<std::uint64_t> done_ = 0;
   std::vector<stretch> failures_; ///< In order.
 };

@@ -91,9 +91,9 @@ record_point stream_queue::tail() {
 
 // A place that somebody has drained stays the one of what failed before it.
 record_point stream_queue::place() {
-  if (progress_->passed_over(submitted_))
+  if (progress_->passed_over(progress_->enqueued()))
     push(nothing{});
-  return {progress_, submitted_};
+  return {progress_, progress_->enqueued()};
 }
 
 void stream_queue::push(job work) {
@@ -107,7 +107,7 @@ void stream_queue::push(job work) {
     ::pthread_setname_np(thread_.native_handle(), name_.substr(0, longest_thread_name).c_str());
   }
   pending_.push_back(std::move(work));
-  ++submitted_;
+  progress_->enqueue();
   work_.notify_one();
 }
 

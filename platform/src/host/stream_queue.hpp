@@ -82,7 +82,7 @@ private:
   using job = std::variant<copy_job, populate_job, evict_job, gather_job, announcement,
                            record_point, nothing>;
 
-  [[nodiscard]] bool idle() const noexcept { return progress_->reached(submitted_); }
+  [[nodiscard]] bool idle() const noexcept { return progress_->reached(progress_->enqueued()); }
   void push(job work);
   record_point place();
   void run();
@@ -113,7 +113,6 @@ private:
   mutable std::mutex mutex_;
   std::condition_variable work_;
   std::deque<job> pending_;
-  std::uint64_t submitted_ = 0; ///< Queued so far; what completes at once is not counted.
   bool stopping_ = false;
   std::optional<operation_span> computing_; ///< Announced and not known to have ended.
   mapped_reader reader_;                    ///< Of the thread.
